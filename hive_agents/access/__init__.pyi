@@ -1,5 +1,6 @@
 from .editing import (
     access_change as access_change,
+    grant_change as grant_change,
 )
 from .keys import (
     TOKENS as TOKENS,
@@ -47,6 +48,7 @@ from .remote import (
 from .rules import (
     AccessFile as AccessFile,
     AccessRules as AccessRules,
+    Grant as Grant,
     GroupEntry as GroupEntry,
     PermissionFault as PermissionFault,
     PrincipalEntry as PrincipalEntry,

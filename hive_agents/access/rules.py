@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
@@ -234,6 +234,12 @@ class AccessRules:
             if any((tenant, group) in readers for group in groups)
         }
         return frozenset(admins | readers | members)
+
+    def sharing(self, doc_ids: Iterable[str]) -> str:
+        """Return the tenant whose grants match each of these documents; "" where there is none, or not one alone."""
+        found = {frozenset(grant.tenant for grant in self.grants if Globs([grant.match]).match(one)) for one in doc_ids}
+        (tenant, *more) = {one for tenants in found for one in tenants} or {""}
+        return "" if more or frozenset() in found else tenant
 
     def of_tenant(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
         """Return which of `documents` belong to the principal's tenant, whoever may view them, shape (n,)."""

@@ -20,7 +20,11 @@ from .deployment import (
 )
 from .draft import (
     AgentDraft as AgentDraft,
+    agent_file as agent_file,
+    changed_agent as changed_agent,
+    draft_of as draft_of,
     drafted_agent as drafted_agent,
+    removed_agent as removed_agent,
 )
 from .effects import (
     Done as Done,

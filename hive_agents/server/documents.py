@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 from anyio import from_thread
@@ -17,7 +18,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from hive_agents.access import LOCAL_TENANT, RESERVED, AccessLabels, ViewGate, labels_in_file
+from hive_agents.access import LOCAL_TENANT, RESERVED, AccessLabels, AccessRules, ViewGate, labels_in_file
 from hive_agents.base import HiveError, NotFound, Unindexed
 from hive_agents.base.files import AnyCase, FewEntries, Reference, ShortName, read_bytes
 from hive_agents.copilot import open_scope
@@ -122,7 +123,7 @@ class ImportList(Value):
 class Upload(Form):
     """Files, each a part `file`. `folder` is below `documents/`; `fields` are set on each document. `grants` are who
     may view them, in their tenant: by default the caller, and those whom a grant of the folder names. `tenant` is for
-    the workspace's owner, who has none."""
+    the workspace's owner, who has none: by default that of the folder's grants, if it is one."""
 
     file: SentFiles
     folder: Reference = ""
@@ -386,7 +387,9 @@ def _labels_of(call: CallContext, form: Upload) -> dict[str, Any]:
     if form.tenant and who.tenant not in (LOCAL_TENANT, form.tenant):
         fix = "leave the tenant out"
         raise HiveError.of("HIVE-415", "documents are added to one's own tenant", path="tenant", fix=fix, exit_code=1)
-    tenant = form.tenant or (who.tenant if who.tenant != LOCAL_TENANT else "")
+    doc_ids = [str(PurePosixPath(folder_below(form.folder), one.name)) for one in form.file]
+    shared = AccessRules.load(call.workspace).sharing(doc_ids)
+    tenant = form.tenant or (who.tenant if who.tenant != LOCAL_TENANT else shared)
     labels: dict[str, Any] = {"tenant": tenant} if tenant else {}
     if form.grants is not None:
         labels["view"] = form.grants

@@ -202,6 +202,45 @@ async def test_an_agent_and_its_goal_are_made_once_both_were_read(place: Workspa
     assert (await sent(owner, "/settings/agents", **DRAFT)).status_code == 400  # there is one of that name
 
 
+async def test_an_agent_is_changed_as_it_was_made_and_removed(place: Workspace, owner: httpx.AsyncClient) -> None:
+    await written(owner, await sent(owner, "/settings/agents", **DRAFT, tool=["web_search"]))
+    page = (await owner.get("/settings/agent?name=minutes")).text
+    assert "List what was said.\nPrices are in $. \\u200d</textarea>" in page
+    assert 'value="web_search" checked' in page
+    form = DRAFT | {"instructions": "List who spoke.", "act": "write"}
+    done = await written(owner, await sent(owner, "/settings/agent", **form, tool=["search_documents"]))
+    assert done.headers["location"] == "/settings/agents?done=written"
+    spec = sound_agent(place, "minutes")
+    assert (spec.version, spec.nodes[0].tools) == (2, ["search_documents"])
+    trigger = {"id": "morning", "type": "cron", "agent": "minutes", "schedule": "0 8 * * *", "timezone": "UTC"}
+    write_json(place, "triggers/morning.json", trigger)
+    assert "morning starts this agent" in (await sent(owner, "/settings/agent", act="remove", name="minutes")).text
+    (place.root / "triggers" / "morning.json").unlink()
+    done = await written(owner, await sent(owner, "/settings/agent", act="remove", name="minutes"))
+    assert done.headers["location"] == "/settings/agents?done=removed"
+    assert not [*place.root.glob("*/minutes.json")]
+    assert (await owner.get("/settings/agent?name=minutes")).status_code == 404
+    assert (await sent(owner, "/settings/agent", **form)).status_code == 404
+
+
+async def test_an_agent_that_was_written_by_hand_is_changed_as_its_text(
+    place: Workspace, owner: httpx.AsyncClient
+) -> None:
+    noting_agent(place)
+    file = place.root / "agents" / "writer.json"
+    assert 'name="text"' in (await owner.get("/settings/agent?name=writer")).text
+    value = json.loads(file.read_text(encoding="utf-8"))
+    wrong = json.dumps(value | {"entry": "nowhere"})
+    assert (await sent(owner, "/settings/agent", act="text", name="writer", text=wrong)).status_code in (400, 422)
+    right = json.dumps(value | {"version": 7}, indent=2)
+    await written(owner, await sent(owner, "/settings/agent", act="text", name="writer", text=right))
+    assert sound_agent(place, "writer").version == 7
+    assert (await sent(owner, "/settings/agent", **(DRAFT | {"name": "writer"}))).status_code == 404
+    await written(owner, await sent(owner, "/settings/agent", act="remove", name="writer"))
+    assert not file.exists()
+    assert (place.root / "goals" / "digest.json").exists(), "a goal may be another agent's, too"
+
+
 @pytest.mark.parametrize(
     "wrong", [{"name": "../x"}, {"instructions": ""}, {"outputs": "two words"}, {"tool": ["*"]}, {"purpose": ""}]
 )

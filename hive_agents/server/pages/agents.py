@@ -1,4 +1,4 @@
-"""The agents in the settings: those that there are, and the form of a new one."""
+"""The agents in the settings: those that there are, the form of a new one, and the page of each."""
 
 from __future__ import annotations
 
@@ -6,16 +6,27 @@ from typing import Any
 
 from starlette.responses import Response
 
-from hive_agents.agents import AgentDraft, drafted_agent, workspace_tools
+from hive_agents.agents import (
+    AgentDraft,
+    agent_file,
+    changed_agent,
+    draft_of,
+    drafted_agent,
+    removed_agent,
+    versions,
+    workspace_tools,
+)
+from hive_agents.base import HiveError
 from hive_agents.server import colony
 from hive_agents.server.auth import ADMIN, Call
 from hive_agents.server.pages.machine import is_owner, require_owner
 from hive_agents.server.pages.settings import changed, done_of, names_in
 from hive_agents.server.pages.view import Pages
+from hive_agents.triggers import all_triggers
 from hive_agents.workspace import Workspace
 
 pages = Pages()
-AGENTS = "/settings/agents"
+AGENTS, AGENT = "/settings/agents", "/settings/agent"
 
 
 @pages.get(AGENTS, ADMIN, "settings_agents.html")
@@ -27,6 +38,7 @@ def agents(call: Call) -> dict[str, Any]:
         "tools": _tools(call.workspace) if owner else [],
         "connected": bool(call.workspace.settings.models.chat),
         "owner": owner,
+        "draft": AgentDraft("", "", "", inputs=("task",)),
         "done": done_of(call),
     }
 
@@ -35,7 +47,42 @@ def agents(call: Call) -> dict[str, Any]:
 def make_agent(call: Call) -> dict[str, Any] | Response:
     """Write a new agent and its goal. It serves everybody here, and acts as whoever starts it: the owner makes it."""
     require_owner(call)
-    wanted = AgentDraft(
+    wanted = _wanted(call)
+    return changed(call, lambda: drafted_agent(call.workspace, wanted), AGENTS, "made")
+
+
+@pages.get(AGENT, ADMIN, "settings_agent.html")
+def agent(call: Call) -> dict[str, Any]:
+    """One agent, to be changed as it was made, or where it was written by hand, as its text."""
+    require_owner(call)
+    place, name = call.workspace, call.request.query_params.get("name", "")
+    text = agent_file(place, name)
+    return {
+        "name": name,
+        "draft": draft_of(place, name),
+        "text": text,
+        "tools": _tools(place),
+        "deployed": bool(versions(place, name)),
+    }
+
+
+@pages.post(AGENT, ADMIN, "settings_change.html")
+def change_agent(call: Call) -> dict[str, Any] | Response:
+    """Write another text of an agent, or remove it."""
+    require_owner(call)
+    place, name, act = call.workspace, call.sent("name"), call.sent("act")
+    if act == "remove":
+        _require_unscheduled(place, name)
+        return changed(call, lambda: removed_agent(place, name), AGENTS, "removed")
+    if act == "text":
+        text = call.sent("text").replace("\r\n", "\n").rstrip() + "\n"
+        return changed(call, lambda: [changed_agent(place, name, text)], AGENTS, "written")
+    wanted = _wanted(call)
+    return changed(call, lambda: drafted_agent(place, wanted, is_new=False), AGENTS, "written")
+
+
+def _wanted(call: Call) -> AgentDraft:
+    return AgentDraft(
         name=call.sent("name"),
         purpose=call.sent("purpose"),
         instructions=call.sent("instructions").replace("\r\n", "\n"),
@@ -44,7 +91,14 @@ def make_agent(call: Call) -> dict[str, Any] | Response:
         tools=call.all_sent("tool"),
         good=call.sent("good"),
     )
-    return changed(call, lambda: drafted_agent(call.workspace, wanted), AGENTS, "made")
+
+
+def _require_unscheduled(place: Workspace, name: str) -> None:
+    """Raise HIVE-409 for an agent that a trigger starts."""
+    starting = [one.id for one in all_triggers(place)[0] if one.agent == name]
+    if starting:
+        what = f"{', '.join(starting)} starts this agent"
+        raise HiveError.of("HIVE-409", what, path="name", fix="remove that schedule first", exit_code=2)
 
 
 def _tools(place: Workspace) -> list[tuple[str, str, bool]]:

@@ -25,6 +25,7 @@ from hive_agents.server.pages import (
     machine,
     optimize,
     provider,
+    readers,
     settings,
 )
 from hive_agents.server.pages.assets import asset
@@ -76,7 +77,7 @@ async def favicon(_: Request) -> Response:
     return RedirectResponse("/static/hive.svg", 303, headers=HEADERS)
 
 
-PARTS = (home, chat, library, golden, approvals, optimize, colony, settings, machine, agents, provider)
+PARTS = (home, chat, library, golden, approvals, optimize, colony, settings, machine, agents, provider, readers)
 routes: list[BaseRoute] = [
     Route("/static/{name}", asset),
     Route("/login", sign_in, methods=["GET"]),

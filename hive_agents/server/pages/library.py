@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
+from hive_agents.access import LOCAL_TENANT, is_open
 from hive_agents.base import HiveError, NotFound
 from hive_agents.server import copilot, documents, sources
 from hive_agents.server.api import checked
@@ -12,9 +13,12 @@ from hive_agents.server.auth import OPERATOR, READER, Call
 from hive_agents.server.pages.documents import shown_document
 from hive_agents.server.pages.passages import marked
 from hive_agents.server.pages.view import Pages
+from hive_agents.sync import examine_documents
 
 pages = Pages()
 ROWS = 50
+MOST_GROUPS, MOST_IN_GROUP = 20, 5
+"""What is shown of a finding about documents: groups of them, and of each so many."""
 READERS = READER | OPERATOR
 WORKING = ("waiting", "converting")
 HIDDEN = frozenset({"source_file", "title"})
@@ -25,7 +29,11 @@ HIDDEN = frozenset({"source_file", "title"})
 def overview(call: Call) -> dict[str, Any]:
     """The documents that the caller may view, and for operators the uploads that are under way, and their sources."""
     operates = OPERATOR & call.principal.roles
-    return _rows(call) | dropped(call) | {"sources": sources.sources(call).sources if operates else []}
+    return (
+        _rows(call)
+        | dropped(call)
+        | {"sources": sources.sources(call).sources if operates else [], "reads_all": _reads_all(call)}
+    )
 
 
 @pages.get("/documents/rows", READERS, "library_rows.html")
@@ -44,6 +52,16 @@ async def tried(call: Call) -> dict[str, Any]:
     best = [next((one.marked for one in each.windows if one.best), each.excerpt) for each in found.results]
     results = list(zip(found.results, map(marked, best), strict=True))
     return {"results": results, "question": question, "notice": found.notice}
+
+
+@pages.post("/documents/examine", OPERATOR, "library_examined.html")
+async def examined(call: Call) -> dict[str, Any]:
+    """What is odd about the documents, which are named: for the owner who reads all of them."""
+    if not _reads_all(call):
+        fix = "ask whoever reads every document"
+        raise HiveError.of("HIVE-415", "this names documents that you may not read", fix=fix, exit_code=1)
+    found = await call.in_thread(examine_documents, call.workspace)
+    return {"findings": [(one, one.documents[:MOST_GROUPS]) for one in found], "most": MOST_IN_GROUP}
 
 
 @pages.get("/documents/{doc_id:path}", READERS, "library_document.html")
@@ -79,6 +97,10 @@ def _rows(call: Call) -> dict[str, Any]:
         "begun": "cursor" not in wanted,
         "writes": bool(OPERATOR & call.principal.roles),
     }
+
+
+def _reads_all(call: Call) -> bool:
+    return call.principal.tenant == LOCAL_TENANT and is_open(call.workspace)
 
 
 def is_empty(call: Call) -> bool:

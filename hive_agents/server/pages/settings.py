@@ -44,7 +44,8 @@ DONE = ("written", "removed", "ended", "revoked", "connected", "trusted", "made"
 @pages.get("/settings", ADMIN, "settings.html")
 def overview(_: Call) -> dict[str, Any]:
     """The parts of the settings."""
-    return {"parts": ("people", "tokens", "signin", "models", "trust", "agents", "schedules", "judge", "records")}
+    parts = ("people", "readers", "tokens", "signin", "models", "trust", "agents", "schedules", "judge", "records")
+    return {"parts": parts}
 
 
 @pages.get(PEOPLE, ADMIN, "settings_people.html")
@@ -196,12 +197,13 @@ def changed(
     then: Callable[[], object] | None = None,
     entries: bool = False,
     credential: str | None = None,
+    joins: int = 0,
 ) -> dict[str, Any] | Response:
     """Return the differences with a form to write them; once that came back, write them and return to the list.
 
     Differences that aren't those that were read are shown anew. Of a file with `entries` of tenants an admin of one is
     shown the lines that are an entry of theirs. With `credential` the form below the difference asks for its key, which
-    is stored with the change.
+    is stored with the change. `joins` counts documents that come to belong to a tenant by it.
     """
     read, key = call.sent("read"), call.request.state.sent.pop("key", [""])[0].strip()
     if read and credential is not None:
@@ -225,17 +227,22 @@ def changed(
         "back": back,
         "another": bool(read),
         "asks_key": credential is not None,
+        "joins": joins,
     }
 
 
 def _is_of(line: str, tenant: str) -> bool:
-    """Return whether a line of a difference is one entry of a tenant.
+    """Return whether a line of a difference is one entry of a tenant: a person, a group or a grant.
 
     >>> [_is_of(line, "a") for line in ('+"x": {"tenant": "a"},', '-"x": {"tenant": "a"}, "y": {"tenant": "b"}', "-{")]
     [True, False, False]
+    >>> _is_of('+    {"tenant": "a", "match": "**", "view": ["tenant"]}', "a")
+    True
     """
+    text = line[1:].strip().removesuffix(",")
     try:
-        entries = json.loads(f"{{{line[1:].strip().removesuffix(',')}}}")
+        entries = json.loads(text if text.startswith("{") else f"{{{text}}}")
     except ValueError:
         return False
-    return len(entries) == 1 and all(isinstance(one, dict) and one.get("tenant") == tenant for one in entries.values())
+    listed = [entries] if text.startswith("{") else list(entries.values())
+    return len(listed) == 1 and all(isinstance(one, dict) and one.get("tenant") == tenant for one in listed)

@@ -1,0 +1,111 @@
+"""Folders that are shared in the browser, by forms alone."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.access import Principal
+from hive_agents.store import audit
+from tests.pages.test_settings import sent, written
+from tests.people import token_of
+from tests.server.serving import bearer, sample, served, token
+from tests.server.test_documents_http import LAMP, imported, listed, owner, without_documents
+
+READERS = "/settings/readers"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    return without_documents(tmp_path / "ws")
+
+
+@pytest.fixture
+async def client(place: Workspace) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser of the workspace's owner, who added a document to each of two folders."""
+    async with served(place) as client:
+        headers = await owner(client, place)
+        for folder in ("open", "secret"):
+            await imported(client, headers, (f"{folder}.md", LAMP), folder=folder)
+        yield client
+
+
+def of_nora(place: Workspace) -> dict[str, str]:
+    nora = Principal("acme", "nora", frozenset({"qa"}), frozenset({"reader"}))
+    return {"Authorization": f"Bearer {token_of(place, nora, 3600)}"}
+
+
+async def test_a_folder_is_shared_with_what_is_in_it_and_what_comes_later(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    nora = of_nora(place)
+    assert await listed(client, nora) == {}
+    form = {"act": "write", "folder": "open", "tenant": "acme", "people": "nora, dana", "groups": "lab"}
+    shown = await sent(client, READERS, **form)
+    view = '["user:nora", "user:dana", "group:lab"]'
+    assert f'+    {{"tenant": "acme", "match": "open/**", "view": {view}}}' in html.unescape(shown.text)
+    assert "come to belong to this one: 1" in shown.text
+    assert "tenant" not in (place.documents / "open" / "open.md").read_text()
+    done = await written(client, shown)
+    assert (done.status_code, done.headers["location"]) == (303, f"{READERS}?done=written")
+    assert list(await listed(client, nora)) == ["open/open.md"]
+    (entry,) = audit.recorded(place, "file_changed")
+    assert entry["file"] == "access/people.json"
+    mine = {"X-CSRF-Token": (await client.get("/api/session")).json()["csrf"]}
+    await imported(client, mine, ("new.md", LAMP), folder="open")
+    await imported(client, mine, ("open/a.md", LAMP), ("secret/b.md", LAMP))  # in two folders: nothing is guessed
+    assert list(await listed(client, nora)) == ["open/new.md", "open/open.md"]
+    page = (await client.get(READERS)).text
+    assert "<bdi>open</bdi>" in page
+    assert "group lab" in page
+
+
+async def test_a_folder_is_shared_no_more(place: Workspace, client: httpx.AsyncClient) -> None:
+    form = {"act": "write", "folder": "", "tenant": "acme", "everybody": "1"}
+    await written(client, await sent(client, READERS, **form))
+    assert list(await listed(client, of_nora(place))) == ["open/open.md", "secret/secret.md"]
+    assert "Nothing would change" in (await sent(client, READERS, **form)).text
+    shown = await sent(client, READERS, act="remove", match="**", tenant="acme")
+    assert (await written(client, shown)).headers["location"] == f"{READERS}?done=removed"
+    assert await listed(client, of_nora(place)) == {}
+
+
+async def test_the_documents_are_examined_while_the_owner_reads_all_of_them(client: httpx.AsyncClient) -> None:
+    assert "Examine the documents" in (await client.get("/documents")).text
+    found = (await sent(client, "/documents/examine")).text
+    assert "1 say word for word what another one says" in found
+    assert 'href="/documents/secret%2Fsecret.md"' in found
+    named = {"act": "write", "user": "ann", "tenant": "acme", "role": ["reader"]}
+    await written(client, await sent(client, "/settings/person", **named))
+    assert "Examine the documents" not in (await client.get("/documents")).text
+    refused = await sent(client, "/documents/examine")
+    assert refused.status_code == 403
+    assert "secret.md" not in refused.text
+
+
+async def test_a_folder_is_not_shared_with_nobody_nor_outside_of_the_documents(client: httpx.AsyncClient) -> None:
+    assert "people is missing" in (await sent(client, READERS, act="write", folder="open", tenant="acme")).text
+    wrong = await sent(client, READERS, act="write", folder="../open", tenant="acme", everybody="1")
+    assert wrong.status_code == 400, wrong.text
+
+
+async def test_an_admin_shares_in_their_tenant_alone_and_sees_its_grants_alone(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    file = place.root / "access" / "grants.json"
+    value = json.loads(file.read_text())
+    value["grants"].append({"tenant": "globex", "match": "theirs/**", "view": ["tenant"]})
+    file.write_text(json.dumps(value), encoding="utf-8")
+    async with served(place, roles=("http",)) as client:
+        await client.post("/login", json={"token": token(place, "root")})
+        assert "theirs" not in (await client.get(READERS)).text
+        form = {"act": "write", "folder": "sops", "tenant": "globex", "people": "guest"}
+        shown = html.unescape((await sent(client, READERS, **form)).text)
+        assert '+    {"tenant": "acme", "match": "sops/**", "view": ["user:guest"]}' in shown
+        assert "globex" not in shown.replace('name="tenant" value="globex"', "")
+        assert (await client.get(READERS, headers=bearer(place, "dana"))).status_code == 403
