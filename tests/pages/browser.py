@@ -89,9 +89,9 @@ async def skipped(page: Page, to: str) -> None:
     await keyboard.detach()
 
 
-async def require_accessible(page: Page) -> None:
-    """What axe-core finds serious or critical fails."""
-    found = await Axe().run(page)
+async def require_accessible(page: Page, *, targets: bool = False) -> None:
+    """What axe-core finds serious or critical fails; with `targets` also what is too small to be hit."""
+    found = await Axe().run(page, options={"rules": {"target-size": {"enabled": targets}}})
     serious = [one for one in found.response["violations"] if one["impact"] in ("serious", "critical")]
     told = [(one["id"], [node["html"] for node in one["nodes"]]) for one in serious]
     assert told == [], f"{page.url}: {told}"

@@ -1,29 +1,359 @@
-"""What people do in the browser from beginning to end, by mouse, in one Chromium: a wrong answer, a failed run, a
-schedule, trust, a model, a new person. Others are in test_library, test_inbox and test_optimize."""
+"""Ten stories in one Chromium, each from an empty workspace, by the pointer and by keys alone, at three widths."""
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page
 
 from hive_agents import Workspace
-from hive_agents.access import known_principal
-from hive_agents.runs import RunStore
-from hive_agents.workspace import is_trusted, trusted
+from hive_agents.access import login_code
+from hive_agents.workspace import trusted
 from tests.agents.conftest import write_json
 from tests.models.openai_server import model_server
-from tests.pages.browser import chromium, needs_chromium, signed_in, window
-from tests.pages.people import noting_agent
-from tests.pages.test_library import opened, require_fit
-from tests.server.serving import sample, served
-from tests.server.test_documents_http import LAMP, without_documents
+from tests.pages.browser import chromium, needs_chromium, window
+from tests.pages.hands import (
+    Hand,
+    Keys,
+    Played,
+    Pointer,
+    Step,
+    Thing,
+    attach,
+    button,
+    css,
+    labelled,
+    lacks,
+    learn,
+    link,
+    look,
+    pick,
+    play,
+    press,
+    role,
+    see,
+    summary,
+    turn,
+    write,
+)
+from tests.ports import lasting_port
+from tests.server.provider import CLIENT, SECRET, open_id_provider
+from tests.server.serving import served
+from tests.server.test_documents_http import without_documents
 
 pytestmark = [pytest.mark.slow, needs_chromium, pytest.mark.asyncio(loop_scope="module")]
+FILES = {
+    "lamp.md": "# The lamp\n\nWhen the lamp is turned off: before you open the housing, turn the lamp off.\n",
+    "old-lamp.md": "# The lamp of 2019\n\nThe lamp was never turned off in those days, and nobody asked about it.\n",
+    "oven.md": "# The oven\n\nA lamp glows on the oven, for a long time, when it is on.\n",
+    "pump.md": "# The pump\n\nThe pump is turned off on Fridays, and nobody touches it before Monday morning.\n",
+}
+QUESTION = "when is the lamp turned off?"
+DONE = {"tool_calls": [{"name": "set_output", "args": {"key": "result", "value": "three moths"}}]}
+BROKEN = {"error": "authentication"}
+
+
+MAIL = """from hive_agents import tool
+
+
+@tool(side_effect="external")
+def send_mail(to: str) -> str:
+    \"\"\"Send a mail.\"\"\"
+    return "sent"
+"""
+TOOLS = '[tools]\npython = ["tools/*.py"]\n'
+
+
+def mails(n: int) -> dict[str, Any]:
+    """What a model says that wants to write to so many people."""
+    calls = [{"name": "send_mail", "args": {"to": f"kim{k}@example.org"}} for k in range(n)]
+    return {"content": "I tell them.", "tool_calls": calls}
+
+
+@dataclass(frozen=True)
+class Story:
+    """`says` is what the chat model says, one after the other; `files` stand in the workspace; `beside` runs beside the
+    server, and gives what the steps know of it."""
+
+    steps: Sequence[Step]
+    says: Sequence[dict[str, Any]] = ()
+    files: Sequence[tuple[str, str]] = ()
+    settings: str = ""
+    beside: Callable[[], Any] = nullcontext
+    trusts: bool = False
+    others: Sequence[str] = ()
+    expected: Sequence[str] = ()
+
+
+def restarted() -> Step:
+    """The server ends, and begins again: settings count from then on."""
+
+    async def step(story: Played) -> None:
+        await story.restart()
+
+    return step
+
+
+def added(folder: str, name: str) -> list[Step]:
+    """The steps of adding a file to a folder, on the page of the documents."""
+    return [
+        press(summary("Into which folder")),
+        write(css("#upload-folder"), folder),
+        attach(css("#files"), name),
+        see(css(f".documents a[href*='{folder}']")),
+    ]
+
+
+WRITTEN = [press(button("Look at the change")), press(button("Write it"))]
+ASKED = [
+    press(link("Chat")),
+    write(labelled("Your question"), QUESTION),
+    press(button("Ask")),
+    see(css(".result")),
+]
+MADER = [
+    press(link("Colony")),
+    press(link("Make an agent")),
+    write(labelled("A short name for it"), "counter"),
+    write(labelled("What it is for"), "Count moths"),
+    write(labelled("What it does, step by step"), "Count the moths. Say how many."),
+    press(role("checkbox", "search_documents", exact=False)),
+]
+MADE = [*MADER, look("a new agent"), *WRITTEN, see("The agent is made.")]
+MADE_TO_MAIL = [*MADER, press(role("checkbox", "send_mail", exact=False)), *WRITTEN, see("The agent is made.")]
+STARTED = [
+    press(link("Start one")),
+    press(summary("counter")),
+    write(labelled("task"), "those at the lamp"),
+    press(button("Start counter")),
+]
+MAILS: dict[str, Any] = {"files": [("tools/mine.py", MAIL)], "settings": TOOLS, "trusts": True}
+
+
+@contextmanager
+def a_model() -> Iterator[dict[str, str]]:
+    with model_server() as server:
+        yield {"model": server.url}
+
+
+@contextmanager
+def a_provider() -> Iterator[dict[str, str]]:
+    with open_id_provider() as provider:
+        yield {"issuer": provider.issuer}
+
+
+STORIES = {
+    "documents become an answer": Story([
+        see("Getting started: 0 of 5 done"),
+        attach(css("#files"), "lamp.md"),
+        see(labelled("Your question")),
+        write(labelled("Your question"), QUESTION),
+        press(button("Ask")),
+        press(link("The lamp")),
+        see(css("#beside #passage")),
+        look("the passage"),
+        press(button("Close")),
+        press(link("Hive Agents")),
+        see("Getting started: 2 of 5 done"),
+        look("home"),
+        press(link("Documents")),
+        press(button("Examine the documents")),
+        see("nothing odd about 1 documents"),
+        look("examined"),
+    ]),
+    "a wrong answer becomes a label and an improvement": Story([
+        attach(css("#files"), *FILES),
+        *ASKED,
+        press(summary("Say what you think of it")),
+        pick(labelled("This result is"), "outdated"),
+        look("what is wrong"),
+        press(button("Send")),
+        see("Thank you: another person reviews it."),
+        press(link("Label this question")),
+        press(button("Relevant", exact=False)),
+        press(button("Distractor", exact=False, nth=1)),
+        press(button("Distractor", exact=False, nth=2)),
+        press(button("Irrelevant", exact=False, nth=3)),
+        look("labels"),
+        press(button("Save and go on", exact=False)),
+        see("The labels are saved."),
+        press(link("Optimization")),
+        press(button("Start")),
+        see("Best config"),
+        look("what was found"),
+        write(labelled("Reason"), "an old document misled us"),
+        press(role("checkbox", "Deploy also what is equal, or better without proof")),
+        press(button("Deploy")),
+        see("v2 serves now."),
+        look("deployed"),
+    ]),
+    "twelve approvals": Story([
+        *MADE_TO_MAIL,
+        *STARTED,
+        see("Waits for your answer:"),
+        press(link("Inbox")),
+        press(summary("12 × send_mail")),
+        look("twelve"),
+        press(role("checkbox", "Choose all of it")),
+        see("12 chosen"),
+        look("all chosen"),
+        press(button("Approve them", exact=False)),
+        see("All of them are decided."),
+        press(link("Colony")),
+        press(css("#runs a")),
+        see("three moths"),
+    ], says=[mails(12), DONE], **MAILS),
+    "two people decide at once": Story([
+        *MADE_TO_MAIL,
+        *STARTED,
+        see("Waits for your answer:"),
+        press(link("Settings")),
+        press(link("People and groups")),
+        write(css("#user"), "alice"),
+        write(css("#tenant"), "acme"),
+        press(role("checkbox", "approver", exact=False)),
+        look("a new person"),
+        press(button("Look at the change")),
+        press(button("Write it")),
+        see("The change is written."),
+        press(link("All settings")),
+        press(link("Tokens")),
+        pick(css("#user"), "alice"),
+        press(button("Make a token")),
+        learn("token", css("#made")),
+        turn("alice"),
+        write(css("#token"), "{token}"),
+        press(button("Sign in")),
+        press(link("Inbox")),
+        press(link("counter", exact=False)),
+        see(button("Approve", exact=False)),
+        turn("owner"),
+        press(link("Inbox")),
+        press(link("counter", exact=False)),
+        write(css("#reject-reason"), "I would rather not"),
+        turn("alice"),
+        press(button("Approve", exact=False)),
+        turn("owner"),
+        see("alice approved this"),
+        look("somebody was faster"),
+        see(Thing("a button that does nothing", lambda page: page.locator("[data-decide=reject] button[disabled]"))),
+    ], says=[mails(1), DONE], others=["alice"], **MAILS),
+    "a failed run is retried": Story([
+        *MADE,
+        *STARTED,
+        see(button("Retry from the last good step")),
+        look("failed"),
+        press(button("Retry from the last good step")),
+        see("three moths"),
+        look("retried"),
+    ], says=[BROKEN, DONE]),
+    "a schedule": Story([
+        *MADE,
+        press(link("All settings")),
+        press(link("Schedules")),
+        see("Nothing starts by itself yet."),
+        pick(labelled("Agent"), "counter"),
+        press(button("Go on")),
+        write(labelled("A short name for it"), "morning"),
+        pick(css("#often"), "Monday to Friday"),
+        write(labelled("task"), "those of the night"),
+        look("a new schedule"),
+        *WRITTEN,
+        see("Next:"),
+        look("schedules"),
+        press(button("Let morning rest")),
+        press(button("Write it")),
+        see(button("Let morning go on")),
+    ], says=[DONE]),
+    "an agent is made and run": Story([
+        *MADE,
+        *STARTED,
+        see("three moths"),
+        look("what it came to"),
+        press(link("Settings")),
+        press(link("Agents")),
+        press(link("counter")),
+        write(labelled("What it is for"), "Count all moths"),
+        look("an agent"),
+        *WRITTEN,
+        see("The change is written."),
+        press(link("counter")),
+        press(button("Remove this agent")),
+        press(button("Write it")),
+        see("Removed."),
+        lacks(link("counter")),
+    ], says=[DONE]),
+    "trust is given": Story([
+        press(link("Settings")),
+        press(link("Tools and trust")),
+        see("WORD = 'moth'"),
+        look("to be read"),
+        press(button("Decide about tools/mine.py")),
+        see("It is trusted as it was shown."),
+        lacks(button("Decide about tools/mine.py")),
+        look("trusted"),
+        press(link("All settings")),
+        press(link("Storage and health")),
+        press(button("Examine everything")),
+        see("What was found just now"),
+        look("everything examined"),
+    ], files=[("tools/mine.py", "WORD = 'moth'\n")], settings='[tools]\npython = ["tools/*.py"]\n'),
+    "a new reader sees only hers": Story([
+        press(link("Documents")),
+        *added("open", "lamp.md"),
+        *added("secret", "pump.md"),
+        press(link("Share a folder")),
+        write(css("#folder"), "open"),
+        write(css("#tenant"), "acme"),
+        press(role("checkbox", "Everybody of the organisation")),
+        look("a folder to share"),
+        *WRITTEN,
+        see("The change is written."),
+        press(link("All settings")),
+        press(link("Sign-in")),
+        write(css("#issuer"), "{issuer}"),
+        write(css("#client_id"), CLIENT),
+        press(role("checkbox", "It gave a secret, too")),
+        write(css("#tenant"), "acme"),
+        look("a provider"),
+        press(button("Look at the change")),
+        write(labelled("Its key"), SECRET),
+        press(button("Write it")),
+        see("It uses them from its next start on."),
+        restarted(),
+        turn("nora"),
+        look("who she is"),
+        press(link("Sign in with your organisation")),
+        see("Welcome"),
+        press(link("Documents")),
+        see(link("The lamp")),
+        lacks(link("The pump")),
+        look("hers"),
+        *ASKED,
+        see(link("The lamp")),
+        lacks(link("The pump")),
+    ], beside=a_provider, others=["nora"], expected=["ERR_", "503"]),
+    "a model is connected": Story([
+        press(link("Connect a language model")),
+        write(labelled("Address"), "{model}"),
+        write(labelled("Name of the model there"), "small"),
+        write(labelled("A short name for it"), "lab"),
+        look("a new model"),
+        *WRITTEN,
+        see("The model is connected."),
+        press(button("Test them")),
+        see("The test just now"),
+        look("tested"),
+    ], beside=a_model),
+}  # fmt: skip
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -32,183 +362,49 @@ async def browser() -> AsyncIterator[Browser]:
         yield started
 
 
-async def write(page: Page) -> None:
-    """Look at the change, and have it written."""
-    await page.get_by_role("button", name="Look at the change").first.click()
-    await page.get_by_role("button", name="Write it").click()
-    await expect(page.locator("p.note")).to_be_visible()
-
-
-async def test_a_wrong_answer_becomes_a_label(browser: Browser, tmp_path: Path) -> None:
-    place = sample(tmp_path / "ws")
-    question = "smallest volume the P50 can do"
-    async with served(place) as client:
-        url = str(client.base_url)
-        async with signed_in(browser, url, place, "dana") as dana:
-            await dana.goto("/chat")
-            await dana.locator("#text").fill(question)
-            await dana.keyboard.press("Enter")
-            await dana.locator(".reply").wait_for()
-            first = dana.locator(".result").first
-            await first.get_by_text("Say what you think of it").click()
-            await first.get_by_label("This result is").select_option("wrong_document")
-            await first.get_by_role("button", name="Send").click()
-            await dana.get_by_text("Thank you: another person reviews it.").wait_for()
-        async with signed_in(browser, url, place, "root", "reader", "operator") as root:
-            await root.goto("/golden/feedback")
-            await root.get_by_role("button", name="Accept").click()
-            await expect(root.get_by_role("button", name="Accept")).to_have_count(0)
-
-
-async def test_a_failed_run_is_retried(browser: Browser, tmp_path: Path) -> None:
-    place = sample(tmp_path / "ws")
-    noting_agent(place)
-    script = (place.root / "script.jsonl").read_text(encoding="utf-8")
-    write_json(place, "script.jsonl", json.dumps({"error": "authentication"}) + "\n" + script)
-    async with served(place) as client:
-        async with signed_in(browser, str(client.base_url), place, "root", "reader", "operator") as page:
-            await page.goto("/colony")
-            await page.locator("summary", has_text="writer").click()
-            await page.get_by_role("button", name="Start writer").click()
-            await page.wait_for_url("**/colony/runs/r*")
-            again = page.get_by_role("button", name="Retry")
-            await expect(again).to_be_visible()
-            run = page.url.rpartition("/")[2]
-            assert RunStore(place).get(run).status == "failed"
-            await again.click()
-            await page.get_by_text("a person was asked").wait_for()
-            await expect(again).to_have_count(0)
-
-
-async def test_an_agent_starts_on_a_schedule(browser: Browser, tmp_path: Path) -> None:
-    place = sample(tmp_path / "ws")
-    noting_agent(place)
-    async with served(place) as client, opened(browser, client, place) as page:
-        await page.goto("/settings")
-        await page.get_by_role("link", name="Schedules").click()
-        await expect(page.get_by_text("Nothing starts by itself yet.")).to_be_visible()
-        await page.get_by_label("Agent", exact=True).select_option("writer")
-        await page.get_by_role("button", name="Go on").click()
-        await page.get_by_label("A short name").fill("morning")
-        await page.get_by_label("How often").select_option("workday")
-        await page.get_by_label("At", exact=True).fill("08:30")
-        await write(page)
-        await expect(page.locator(".documents time")).to_have_count(5)
-        await page.goto("/colony")
-        await expect(page.get_by_text("morning").first).to_be_visible()
-        await page.goto("/settings/schedules")
-        await page.get_by_role("button", name="Let morning rest").click()
-        await page.get_by_role("button", name="Write it").click()
-        await expect(page.locator(".documents time")).to_have_count(0)
-        await expect(page.get_by_role("button", name="Let morning go on")).to_be_visible()
-
-
-async def test_an_agent_is_made_and_run(browser: Browser, tmp_path: Path) -> None:
-    place = without_documents(tmp_path / "ws")
+def told(place: Workspace, story: Story) -> Workspace:
+    """The empty workspace with what the story has there before."""
+    for path, content in story.files:
+        write_json(place, path, content)
+    settings = story.settings
     toml = place.root / "hive.toml"
-    chat = '[models]\nchat = ["scripted:script.jsonl"]'
-    toml.write_text(toml.read_text(encoding="utf-8").replace("[models]", chat), encoding="utf-8")
-    said = {"tool_calls": [{"name": "set_output", "args": {"key": "result", "value": "three moths"}}]}
-    write_json(place, "script.jsonl", json.dumps(said))
+    whole = toml.read_text(encoding="utf-8")
+    if story.says:
+        write_json(place, "script.jsonl", "\n".join(map(json.dumps, story.says)))
+        whole = whole.replace("[models]", '[models]\nchat = ["scripted:script.jsonl"]')
+    whole = whole.replace("port = 0", f"port = {lasting_port()}")
+    toml.write_text(f"{whole}{settings}", encoding="utf-8")
     place = Workspace(place.root)
-    async with served(place) as client, opened(browser, client, place) as page:
-        await page.goto("/colony")
-        await page.get_by_role("link", name="Make an agent").click()
-        await require_fit(page)
-        await page.get_by_label("A short name").fill("counter")
-        await page.get_by_label("What it is for").fill("Count moths")
-        await page.get_by_label("What it does, step by step").fill("Count the moths.\nSay how many.")
-        await page.get_by_label("search_documents").check()
-        await page.get_by_role("button", name="Look at the change").click()
-        await require_fit(page)
-        await page.get_by_role("button", name="Write it").click()
-        await expect(page.get_by_text("The agent is made.")).to_be_visible()
-        await page.get_by_role("link", name="Start one").click()
-        await page.locator("summary", has_text="counter").click()
-        await page.get_by_label("task").fill("those at the lamp")
-        await page.get_by_role("button", name="Start counter").click()
-        await page.wait_for_url("**/colony/runs/r*")
-        await expect(page.get_by_text("three moths").first).to_be_visible()
+    if story.trusts:
+        trusted.trust(place)
+    return place
 
 
-async def test_everything_is_examined(browser: Browser, tmp_path: Path) -> None:
-    place = without_documents(tmp_path / "ws")
-    async with served(place, roles=("http",)) as client, opened(browser, client, place) as page:
-        await page.goto("/settings/records")
-        await page.get_by_role("button", name="Examine everything").click()
-        await expect(page.get_by_role("heading", name="What was found just now")).to_be_visible()
-        await require_fit(page)
+@pytest.mark.parametrize("hand", [Pointer(), Keys()], ids=lambda one: one.name)
+@pytest.mark.parametrize("name", STORIES)
+async def test_story(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hand: Hand) -> None:
+    monkeypatch.setenv("HIVE_CREDENTIAL_KEY", base64.urlsafe_b64encode(b"k" * 32).decode())
+    story = STORIES[name]
+    for file, content in FILES.items():
+        (tmp_path / file).write_text(content, encoding="utf-8")
+    place = told(without_documents(tmp_path / "ws"), story)
+    async with AsyncExitStack() as stack, AsyncExitStack() as serving:
+        known = stack.enter_context(story.beside()) or {}
+        client = await serving.enter_async_context(served(place))
+        complaints: list[str] = []
+        pages: dict[str, Page] = {}
+        for who in ("owner", *story.others):
+            context = await window(browser, str(client.base_url), reduced_motion="reduce")
+            stack.push_async_callback(context.close)
+            pages[who] = page = await context.new_page()
+            page.on("console", lambda one: complaints.append(one.text) if one.type == "error" else None)
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.on("dialog", lambda dialog: dialog.accept())
 
+        async def restart() -> None:
+            await serving.aclose()
+            await serving.enter_async_context(served(Workspace(place.root)))
 
-async def test_trust_is_given_to_what_was_read(browser: Browser, tmp_path: Path) -> None:
-    place = without_documents(tmp_path / "ws")
-    (place.root / "tools").mkdir()
-    (place.root / "tools" / "mine.py").write_text("WORD = 'moth'\n", encoding="utf-8")
-    toml = place.root / "hive.toml"
-    toml.write_text(toml.read_text(encoding="utf-8") + '[tools]\npython = ["tools/*.py"]\n', encoding="utf-8")
-    async with served(place, roles=("http",)) as client, opened(browser, client, place) as page:
-        await page.goto("/settings/trust")
-        await expect(page.get_by_text("WORD = 'moth'")).to_be_visible()
-        await page.get_by_role("button", name="Decide about tools/mine.py").click()
-        await expect(page.get_by_text("It is trusted as it was shown.")).to_be_visible()
-        await expect(page.get_by_role("button", name="Decide about tools/mine.py")).to_have_count(0)
-    found = {one.name: one.status for one in trusted.parts(place)}
-    assert (found["tools/mine.py"], found["hive.toml: tools.python"]) == ("trusted", "new")
-
-
-async def test_a_model_is_connected_and_answers(browser: Browser, tmp_path: Path) -> None:
-    place = without_documents(tmp_path / "ws")
-    (place.documents / "lamp.md").write_bytes(LAMP)
-    with model_server() as server:
-        async with served(place, roles=("http",)) as client, opened(browser, client, place) as page:
-            await page.goto("/")
-            await page.get_by_role("link", name="Connect a language model").click()
-            await page.get_by_label("Address").fill(server.url)
-            await page.get_by_label("Name of the model there").fill("small")
-            await page.get_by_label("A short name").fill("lab")
-            await write(page)
-            await expect(page.get_by_text("It uses them from its next start on.")).to_be_visible()
-            await page.get_by_role("button", name="Test them").click()
-            await expect(page.locator("section .badge").first).to_be_visible()
-        place = Workspace(place.root)
-        assert is_trusted(place, "models.chat", "models.endpoints.lab")
-        async with served(place) as client, opened(browser, client, place) as page:
-            await page.goto("/chat")
-            await page.locator("#text").fill("when is the lamp turned off?")
-            await page.keyboard.press("Enter")
-            await page.locator(".reply").wait_for()
-            await page.goto("/settings/models")
-            await expect(page.get_by_text("It uses them from its next start on.")).to_have_count(0)
-        assert server.bodies(), "the model was asked"
-
-
-async def test_a_new_person_sees_only_hers(browser: Browser, tmp_path: Path) -> None:
-    place = sample(tmp_path / "ws")
-    async with served(place) as client:
-        url = str(client.base_url)
-        async with signed_in(browser, url, place, "root") as root:
-            await root.goto("/settings/people")
-            await root.get_by_label("Name", exact=True).fill("nora")
-            await write(root)
-            assert known_principal(place, "nora").tenant == "acme"
-            await root.goto("/documents/sops/change-approval.md")
-            await root.locator("#grants").fill("user:nora")
-            await root.get_by_role("button", name="Save").click()
-            await expect(root.locator("#grants")).to_have_attribute("data-was", "user:nora")
-            await root.goto("/settings/tokens")
-            await root.get_by_label("Name", exact=True).select_option("nora")
-            await root.get_by_role("button", name="Make a token").click()
-            token = await root.locator("#made").input_value()
-        context = await window(browser, url)
-        nora = await context.new_page()
-        await nora.goto("/login")
-        await nora.locator("#token").fill(token)
-        await nora.keyboard.press("Enter")
-        await nora.wait_for_url("**/")
-        await expect(nora.get_by_role("link", name="Settings")).to_have_count(0)
-        await nora.goto("/documents?search=change-approval")
-        await expect(nora.locator(".documents a")).to_have_count(1)
-        await context.close()
-        async with signed_in(browser, url, place, "guest") as guest:
-            await guest.goto("/documents?search=change-approval")
-            await expect(guest.locator(".documents a")).to_have_count(0)
+        await pages["owner"].goto(f"/login?code={login_code(place)}")
+        await play(Played(hand, pages, tmp_path, dict(known), restart), story.steps)
+        assert [one for one in complaints if not any(part in one for part in story.expected)] == []
