@@ -34,7 +34,7 @@ SURFACES = {
     "ThreadStore": {
         "create": "threads", "require": "threads", "threads": "threads", "turns": "thread rows", "turn": "render",
         "add": "table turns", "answer": "table answers", "rename": "threads", "delete": "threads",
-        "of_client": "threads", "of_questions": "threads",
+        "of_client": "threads", "require_room": "threads", "of_questions": "threads",
     },
     "hive chat": dict.fromkeys(
         "text as_user thread doc filters cursor unfold threads export rename delete trace workspace json quiet".split(),
