@@ -207,13 +207,15 @@ def _named_before(sentence: list[Word], place: int, vocabulary: Vocabulary) -> t
 
 
 def _holding(names: Collection[str], ends: Sequence[str]) -> str | None:
-    """Return the one field with a word of the first of these ends that any has; None where several have it.
+    """Return the one field with a word of the first of these ends that any has; of several that of the whole.
 
     >>> _holding(["unitprice", "depth_m", "area_km2"], ["price"]), _holding(["area_km2", "area_mi2"], ["area"])
     ('unitprice', None)
     """
     found = ([name for name in names if any(part.endswith(end) for part in parts(name))] for end in ends)
-    return next((one[0] if len(one) == 1 else None for one in found if one), None)
+    first = next((one for one in found if one), [])
+    whole = [name for name in first if not word_list("columns", "whole").isdisjoint(parts(name))]
+    return next((one[0] for one in (first, whole) if len(one) == 1), None)
 
 
 def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, counted: bool) -> str | None:

@@ -158,7 +158,7 @@ class Vocabulary:
         """Return which of these fields the words begin with, and how many of the words name it.
 
         A name that is there with all its words, however they are joined, goes before one of which more words are there;
-        of a single word of a name, it is the first or the last.
+        of a single word of a name, it is the first or the last, or one that no other field has.
 
         >>> fields = {"unitprice": FieldWords("number"), "memory_gb": FieldWords("number")}
         >>> kb = Vocabulary(fields | {"days_left": FieldWords("number"), "supplierID": FieldWords("number")})
@@ -180,7 +180,8 @@ class Vocabulary:
                 elif not n or not (word in _INSIDE_NAMES or (word == "by" and not JOINTS.isdisjoint(parts(name)))):
                     break
             whole = whole or len(seen) == len(own)
-            if len(seen) == 1 and not whole and seen.isdisjoint((own[0], own[-1])):
+            inner = len(seen) == 1 and not whole and seen.isdisjoint((own[0], own[-1]))
+            if inner and sum(not seen.isdisjoint(name_stems(other)[0]) for other in self.fields) > 1:
                 continue
             if length and (best is None or (whole, length) > best[:2]):
                 best = (whole, length, name)
