@@ -204,11 +204,8 @@ class Recorder:
             async with session.delegations:
                 result = await delegated(work, key, agent.name, "", given, self._loop, agent=spec, reach=reach)
         if recorded is None:
-
-            async def do(_: bool) -> Done:
-                return Done(result)
-
-            recorded = await session.effects.once(key, "synthetic", agent.name, do, node=work.node.id)
+            made = Done(result)
+            recorded = await session.effects.within(key, "synthetic", agent.name, lambda: made, node=work.node.id)
         if recorded["status"] != "completed":
             raise _Failed(f"{agent.name} failed: {recorded['error']}", agent.name)
         return agent.gives.load(recorded["outputs"])

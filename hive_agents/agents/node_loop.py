@@ -152,8 +152,13 @@ async def think(work: NodeWork, state: VisitState) -> Update:
 
 async def _code(work: NodeWork) -> Update:
     try:
-        for key, value in (await outputs_of(work, alone)).items():
-            work.outputs.set(key, value)
+        made = await outputs_of(work, alone)
+
+        def write() -> None:
+            for key, value in made.items():
+                work.outputs.set(key, value)
+
+        await work.session.effects.write(write)
     except Pending as pending:
         return _wait(pending.requests, "think")
     except BudgetExhausted:

@@ -147,14 +147,12 @@ def _reach(work: NodeWork) -> Tools:
 async def _snapshot(work: NodeWork, key: str, given: Mapping[str, Any]) -> DataBuffer:
     """Return a buffer for the sub-agent with the values that it was given when it was first asked."""
     session = work.session
+    buffer = DataBuffer(session.workspace, tenant=session.tenant, run_id=f"{session.run_id}/{key}")
 
-    async def do(_: bool) -> Done:
+    def copied() -> Done:
+        for name, value in given.items():
+            buffer.write(name, value)
         return Done(dict(given))
 
-    values = await session.effects.once(f"{key}/snapshot", "synthetic", "snapshot", do, node=work.node.id)
-    buffer = DataBuffer(session.workspace, tenant=session.tenant, run_id=f"{session.run_id}/{key}")
-    present = buffer.read_all("execution")
-    for name, value in values.items():
-        if name not in present:
-            buffer.write(name, value)
+    await session.effects.within(f"{key}/snapshot", "synthetic", "snapshot", copied, node=work.node.id)
     return buffer
