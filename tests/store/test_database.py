@@ -74,6 +74,21 @@ def test_schema_has_a_version_and_is_made_once(path: Path, connection: sqlite3.C
     again.close()
 
 
+def test_later_files_of_a_process_have_the_schema_that_migrations_make(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_made", {})
+    schemas = []
+    for name in ("migrated.db", "made.db", "again.db"):
+        made = connect(path.with_name(name))
+        master = made.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY rowid").fetchall()
+        pragmas = [made.execute(f"PRAGMA {of}").fetchone() for of in ("user_version", "auto_vacuum", "journal_mode")]
+        schemas.append((master, pragmas, made.execute("SELECT * FROM sqlite_sequence").fetchall()))
+        made.close()
+    assert len(schemas[0][0]) > len(MIGRATIONS)
+    assert schemas[0] == schemas[1] == schemas[2]
+
+
 def test_older_schema_moves_forward_with_its_rows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = connect(path)
     old.execute(TERM, ("kept",))
