@@ -9,7 +9,7 @@ from functools import cache
 from weakref import WeakKeyDictionary
 
 from hive_agents.copilot.asking import asked_terms
-from hive_agents.copilot.forms import version_parts
+from hive_agents.copilot.forms import unaccented, version_parts
 from hive_agents.copilot.language import Word, at, word_list, words
 from hive_agents.copilot.roles import role_of
 from hive_agents.copilot.router import without_politeness
@@ -23,7 +23,7 @@ from hive_agents.documents import (
     spoken_language,
     terms,
 )
-from hive_agents.index import ScopedIndex
+from hive_agents.index import BM25Params, ScopedIndex
 from hive_agents.models.embedding import WordPieces
 
 SHORTEST, LONGEST = 5, 24
@@ -32,6 +32,8 @@ LONG = 8
 """Letters from which a word rarely becomes another word by the change of one letter."""
 MOST_MENDED = 50
 """Words that corrections are looked for, the first of a text: each costs some hundred look-ups."""
+MOST_READ = 20
+"""Passages that a correction is looked for in, letter for letter."""
 _VOCABULARY = WordPieces()
 """Splits words that aren't frequent ones of English into pieces."""
 _SPELLINGS = (("our", "or"), ("([iy])s(?=e|ing|ation)", r"\1z"), ("tre$", "ter"), ("nc(?=e)", "ns"), ("ll", "l"))
@@ -90,10 +92,24 @@ def corrections(index: ScopedIndex, text: str) -> dict[str, str]:
         if not variants:
             continue
         counts = _frequencies(index, variants)
-        best = max(range(len(variants)), key=lambda n: counts[n])
-        if counts[best]:
-            corrected[word.text] = variants[best]
+        likely = sorted(filter(counts.__getitem__, range(len(variants))), key=counts.__getitem__, reverse=True)
+        meant = next(filter(None, (_written(index, variants[n]) for n in likely)), None)
+        if meant is not None:
+            corrected[word.text] = meant
     return corrected
+
+
+def _written(index: ScopedIndex, word: str) -> str | None:
+    """Return a word as documents write it, with its accents, or as it is where it is a frequent one of English.
+
+    None where documents have only other words of its stem: then it may be no word at all.
+    """
+    best = index.keyword(word, MOST_READ, BM25Params(), None).chunks
+    for row in index.rows([int(chunk) for chunk in best]):
+        for one in words(f"{row.title} {row.heading} {row.text}"):
+            if unaccented(one.lower) == unaccented(word):
+                return one.lower
+    return word if _VOCABULARY.count_tokens(word) == 1 else None
 
 
 def still_known(index: ScopedIndex, corrected: Mapping[str, str]) -> bool:

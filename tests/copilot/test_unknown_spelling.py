@@ -82,3 +82,20 @@ def test_a_short_german_word_is_another_word_rather_than_a_mistake(
     notice = ask(place, "dana", text)["notice"] or ""
     mended = notice.startswith("I read") and notice.split('"')[1::2][:2]
     assert mended == (list(read) if read is not None else False)
+
+
+@pytest.mark.parametrize(
+    ("text", "notice"),
+    [
+        ("¿Cómo reemplazar el archivo?", unheard("reemplazar")),
+        ("¿Qué es la configuracoin?", 'I read "configuracoin" as "configuración".'),
+    ],
+)
+def test_what_a_word_is_read_as_is_a_word(tmp_path: Path, text: str, notice: str) -> None:
+    """Of "reemplaza" a stemmer takes "reemplazaer" for another form."""
+    place = make_knowledge_base(tmp_path)
+    page = "---\ntitle: Pasos\ntenant: acme\nview: [tenant]\n---\nCada archivo reemplaza al otro.\n"
+    page += "La configuración es fija.\n"
+    (place.documents / "pasos.md").write_text(page, encoding="utf-8")
+    place.index()
+    assert ask(place, "dana", text)["notice"] == notice
