@@ -21,7 +21,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from hive_agents.access import LOCAL_TENANT, Principal, ViewGate
-from hive_agents.base import Busy, EngineFault, HiveError, NotFound, Unwritable
+from hive_agents.base import Busy, EngineFault, HiveError, NotFound, Taken, Unwritable
 from hive_agents.base.files import atomic_write
 from hive_agents.events import Bell, Event, EventLog, EventType
 from hive_agents.ranking import build_index
@@ -102,23 +102,31 @@ class DocumentImports:
         `folder` is below `documents/`. A file of the same name replaces the one before, unless that one's document is
         hidden from `who`.
 
-        Raises: HIVE-105 for a folder that leads elsewhere, HIVE-403 for a full disk.
+        Raises: HIVE-105 for a folder that leads elsewhere, HIVE-409 for one that is a file, HIVE-403 for a full disk.
         """
         place = folder_below(folder)
         root = PurePosixPath(FOLDER, _key(who.tenant))
         gate = ViewGate.of(self._workspace, who)
         kept: dict[str, ImportedUpload] = {}
-        for name, data in files:
+        folders: set[str] = set()
+        for name, _ in files:
             for below in _names(name):
                 path = str(root / place / below)
-                if path in kept:
+                if path in kept or path in folders or (self._workspace.root / path).is_dir():
                     continue
                 before, _ = outcome_of(self._workspace, self._workspace.root / path)
                 if gate.shows_all(before):
                     break
-            atomic_write(self._workspace.root / path, data, mode=0o600)
+            above = [str(folder) for folder in PurePosixPath(path).parents]
+            for folder in above:
+                if folder in kept or (self._workspace.root / folder).is_file():
+                    why, fix = f"{folder.rpartition('/')[2]!a} is a file, and no folder", "name another folder"
+                    raise Taken.of("HIVE-409", why, path="file", fix=fix)
+            folders.update(above)
             doc_id = before[0] if len(before) == 1 else str(PurePosixPath(place, next(places(below))))
             kept[path] = ImportedUpload(name, path, doc_id, "waiting")
+        for path, (_, data) in zip(kept, files, strict=True):
+            atomic_write(self._workspace.root / path, data, mode=0o600)
         made = DocumentImport(
             *(f"i{uuid.uuid4().hex[:10]}", who.tenant, by, audit.now(), place, dict(fields or {}), dict(labels or {})),
             *(chosen, "waiting", tuple(kept.values()), None),

@@ -128,6 +128,17 @@ async def test_a_name_never_leaves_the_folder(empty: Workspace) -> None:
             assert (refused.status_code, refused.json()["code"]) == (400, "HIVE-105"), folder
 
 
+async def test_a_file_and_a_folder_of_one_name_are_told_apart(empty: Workspace) -> None:
+    async with served(empty) as client:
+        headers = await owner(client, empty)
+        both = await imported(client, headers, ("a/lamp.md", LAMP), ("a", LAMP))
+        assert [one["doc_id"] for one in both["files"]] == ["a/lamp.md", "a-2.md"]
+        await imported(client, headers, ("notes", LAMP))
+        refused = await sent(client, headers, ("other.md", LAMP), ("notes/lamp.md", LAMP))
+        assert (refused.status_code, refused.json()["code"]) == (409, "HIVE-409")
+        assert not list((empty.root / "uploads").rglob("other.md"))
+
+
 async def test_what_is_no_form_of_files_is_refused_with_a_reason(empty: Workspace) -> None:
     async with served(empty) as client:
         headers = await owner(client, empty)
