@@ -74,7 +74,9 @@ def paths(run: str, thread: str, search: str, request: str, target: str) -> dict
         "/settings/people": ["/settings/people"],
         "/settings/person": [f"/settings/person?user={words}"],
         "/settings/group": [f"/settings/group?name={words}"],
+        "/settings/readers": ["/settings/readers", f"/settings/readers?folder={words}"],
         "/settings/tokens": ["/settings/tokens"],
+        "/settings/agent": [f"/settings/agent?name={words}"],
         **{path: [path] for path in (f"/settings/{one}" for one in MACHINE)},
         "/settings/schedule": [f"/settings/schedule?agent={words}"],
     }  # fmt: skip
