@@ -7,7 +7,6 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from hive_agents.agents.node_end import End, GoalVerdict, led_here, visits
@@ -17,7 +16,7 @@ from hive_agents.agents.spec import AgentSpec, NodeSpec, parallel_edges, reachab
 from hive_agents.agents.tools import Tools
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.agents.viewing import RunView
-from hive_agents.base import cut, encodable, fenced, sha256
+from hive_agents.base import cached_property, cut, encodable, fenced, sha256
 from hive_agents.memory import (
     AgentMemory,
     DataBuffer,

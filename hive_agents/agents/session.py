@@ -6,14 +6,13 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.agents.effects import Effects
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing, filed_by
-from hive_agents.base import Outage, encodable
+from hive_agents.base import Outage, cached_property, encodable
 from hive_agents.events import DURABLE, Event, EventLog, EventType, derived_id
 from hive_agents.goals import Goal
 from hive_agents.judging import FeedbackContext, Judgment

@@ -27,6 +27,9 @@ from .errors import (
     did_you_mean as did_you_mean,
     has_errors as has_errors,
 )
+from .once import (
+    cached_property as cached_property,
+)
 from .resources import (
     KINDS as KINDS,
     bundled as bundled,
