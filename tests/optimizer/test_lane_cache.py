@@ -90,9 +90,10 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Evaluation]:
 def test_cached_scores_equal_the_engines_bit_for_bit(
     first: int, last: int, measured: Callable[..., Evaluation]
 ) -> None:
-    """Of 500 configs a share in each test, so that several processes can work at them."""
+    """Of 500 configs a share in each test, so that several processes can work at them; of the questions each third."""
     workspace = Workspace(indexed_sample())
-    golden, engine, rng = load_golden(workspace), workspace.engine(), random.Random(7)
+    whole, engine, rng = load_golden(workspace), workspace.engine(), random.Random(7)
+    golden = whole.only(query.id for query in whole.queries[::3])
     cache = LaneCache(engine, golden)
     for config in [random_config(rng) for _ in range(last)][first:]:
         expected = measured(workspace, config, golden, engine)
