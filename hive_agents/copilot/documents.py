@@ -14,7 +14,7 @@ import numpy as np
 
 from hive_agents.base import HiveError, did_you_mean
 from hive_agents.copilot.forms import spaced
-from hive_agents.copilot.plan import BY_ROW, POSITIVE, DocumentFilter
+from hive_agents.copilot.plan import BESIDE, BY_ROW, POSITIVE, DocumentFilter
 from hive_agents.copilot.vocabulary import declared
 from hive_agents.documents import Collection as CollectionSchema
 from hive_agents.index import Condition, Mask, Scalar, ScopedIndex
@@ -33,10 +33,13 @@ def require_known(known: ScopedIndex, filters: Sequence[DocumentFilter]) -> None
     """
     schema = declared(known.collection)
     for demand in filters:
-        if demand.field not in schema.fields:
+        named = [demand.field, *(map(str, demand.values) if demand.op in BESIDE else ())]
+        for name in named:
+            if name in schema.fields:
+                continue
             others = f"filterable fields: {', '.join(schema.filterable) or 'none'}"
-            fix = did_you_mean(demand.field, schema.filterable, others)
-            message = f'the collection has no field "{demand.field}"'
+            fix = did_you_mean(name, schema.filterable, others)
+            message = f'the collection has no field "{name}"'
             raise HiveError.of("HIVE-206", message, path=f"filters.{demand.field}", fix=fix, exit_code=2)
     try:
         for wanted in conditions(filters):
@@ -69,7 +72,8 @@ bounds=(('gte', 2024),))}]
 
 def meeting(index: ScopedIndex, demand: DocumentFilter) -> Mask:
     """Return the chunks of documents that meet a filter by their row: `has` asks for words that begin with those given,
-    in that order; `above` and `below` compare two fields of one document, and none meets them without both."""
+    in that order; `above` and `below` compare two fields of one document, and none meets them without both, nor with
+    a number beside a text."""
     asked = str(demand.values[0])
     words = spaced(asked).rstrip()
 
@@ -78,7 +82,7 @@ def meeting(index: ScopedIndex, demand: DocumentFilter) -> Mask:
         if demand.op == "has":
             return bool(words) and value is not None and words in spaced(str(value))
         other = row.get(asked)
-        if value is None or other is None or list in (type(value), type(other)):
+        if not any(isinstance(value, kind) and isinstance(other, kind) for kind in ((int, float), str)):
             return False
         return bool(value < other if demand.op == "below" else value > other)
 

@@ -15,7 +15,9 @@ Route = Literal["documents.search", "documents.doc_context", "general.help"]
 Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt", "has", "above", "below"]
 FilterValue = str | int | float | bool
 POSITIVE: frozenset[str] = frozenset({"eq", "in"})
-BY_ROW: frozenset[str] = frozenset({"has", "above", "below"})
+BESIDE: frozenset[str] = frozenset({"above", "below"})
+"""Operators whose value is the name of another field."""
+BY_ROW = BESIDE | {"has"}
 """Operators that are met by what a row holds, and are no conditions of the index."""
 _IN_WORDS = {"eq": "", "in": "", "not_in": "not ", "gte": "from ", "gt": "after ", "lte": "until ", "lt": "before "}
 _IN_WORDS |= {"has": "with ", "above": "above ", "below": "below "}

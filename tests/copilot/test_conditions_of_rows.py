@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from hive_agents.copilot.plan import SearchStrategy
+from hive_agents.base import HiveError
+from hive_agents.copilot.documents import meeting
+from hive_agents.copilot.plan import DocumentFilter, Operator, SearchStrategy
 from hive_agents.copilot.router import route
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.documents import Collection
+from tests.copilot.chats import ask, make_knowledge_base
 
 TODAY = datetime.date(2026, 11, 29)
 
@@ -176,3 +182,27 @@ def test_a_flag_is_known_in_any_order_of_its_words() -> None:
     ):
         decision = route(text, members, reader="raj", today=TODAY).decision
         assert [(one.field, one.value) for one in decision.filters] == [("fan_club_member", value)]
+
+
+@pytest.mark.parametrize("op", ["above", "below"])
+def test_two_fields_of_one_document_are_compared_where_they_can_be(op: Operator) -> None:
+    """A reader's own filter may name any two fields, and front matter may have any value in one."""
+    rows: dict[str, tuple[Any, Any]] = {"text": ("a", 2), "list": ([1], [2]), "none": (None, 1)}
+    rows |= {"dates": ("2025-02", "2025-01"), "less": (1, 2.5), "more": (3, 2), "flag": (True, {"a": 1})}
+
+    class Index:
+        def documents(self) -> list[tuple[str, str, dict[str, Any]]]:
+            return [(doc_id, doc_id, {"paid": left, "due": right}) for doc_id, (left, right) in rows.items()]
+
+        def only(self, doc_ids: Iterable[str]) -> list[str]:
+            return list(doc_ids)
+
+    met = meeting(cast("Any", Index()), DocumentFilter(field="paid", op=op, value="due"))
+    assert list(met) == (["dates", "more"] if op == "above" else ["less"])
+
+
+def test_the_other_field_of_a_comparison_has_to_be_one(tmp_path: Path) -> None:
+    place = make_knowledge_base(tmp_path)
+    with pytest.raises(HiveError) as raised:
+        ask(place, "dana", "keys", pinned=[DocumentFilter(field="status", op="above", value="tenant")])
+    assert raised.value.diagnostics[0].code == "HIVE-206"
