@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from hive_agents.copilot import Chat, DocumentFilter
 
-_SIGNS = dict(pair.split() for pair in "eq =|in =|not_in ≠|gte ≥|gt >|lte ≤|lt <|has ~|above >|below <".split("|"))
 _PLANNERS = {"deterministic": "", "model": ", planned by a model", "fallback": ", planned without its model"}
 _SEARCHED = ("MetadataOnly", "ContentOnly", "Hybrid")
 
@@ -135,11 +134,13 @@ def in_words(filters: Sequence[dict[str, Any]]) -> str:
     >>> in_words([{"field": "status", "op": "in", "value": ["draft", "effective"]}])
     'status = draft or effective'
     """
+    from hive_agents.copilot import OPERATOR_SIGNS
+
     parts = []
     for condition in filters:
         value = condition["value"]
         text = " or ".join(map(str, value)) if isinstance(value, list) else str(value)
-        parts.append(f"{condition['field']} {_SIGNS[condition['op']]} {text}")
+        parts.append(f"{condition['field']} {OPERATOR_SIGNS[condition['op']]} {text}")
     return ", ".join(parts)
 
 

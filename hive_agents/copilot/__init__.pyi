@@ -13,6 +13,7 @@ from .feedback import (
     Item as Item,
 )
 from .plan import (
+    OPERATOR_SIGNS as OPERATOR_SIGNS,
     DocumentFilter as DocumentFilter,
 )
 from .query import (

@@ -14,6 +14,9 @@ from hive_agents.base.files import AnyCase, Format
 Route = Literal["documents.search", "documents.doc_context", "general.help"]
 Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt", "has", "above", "below"]
 FilterValue = str | int | float | bool
+OPERATOR_SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte": "≤", "lt": "<", "has": "~"}
+OPERATOR_SIGNS |= {"above": ">", "below": "<"}
+"""What an operator is shown as to readers."""
 POSITIVE: frozenset[str] = frozenset({"eq", "in"})
 BESIDE: frozenset[str] = frozenset({"above", "below"})
 """Operators whose value is the name of another field."""

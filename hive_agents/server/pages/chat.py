@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from hive_agents.base import NotFound, Unindexed
-from hive_agents.copilot import told_before
+from hive_agents.copilot import OPERATOR_SIGNS, told_before
 from hive_agents.runs import CHAT_GRAPH
 from hive_agents.server import copilot, runs
 from hive_agents.server.api import checked
@@ -21,7 +21,6 @@ pages = Pages()
 OPEN = ("queued", "running", "waiting", "paused")
 STEPS = ("rewrite", "route", "retrieve", "rerank", "permission_gate", "finalize")
 VERDICTS = ("relevant", "distractor", "outdated", "wrong_document")
-SIGNS = dict(pair.split() for pair in "eq =|in =|not_in ≠|gte ≥|gt >|lte ≤|lt <|has ~|above >|below <".split("|"))
 THREADS = 30
 _GAP = re.compile(r"\n\s*\n\s*\n")
 
@@ -217,7 +216,7 @@ def _chip(asked: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
         "pinned": [one for one in asked["pinned"] if one["field"] != field],
         "dropped": list(dict.fromkeys([*asked["dropped"], field])),
     }
-    return {"words": f"{field} {SIGNS[shown['op']]} {words}", "source": shown["source"], "without": without}
+    return {"words": f"{field} {OPERATOR_SIGNS[shown['op']]} {words}", "source": shown["source"], "without": without}
 
 
 def _quoted(call: Call, run_id: str, doc_id: str, claim: str | None) -> list[str]:
