@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hive_agents import agents, ranking
-from hive_agents.base import HiveError
+from hive_agents.base import Busy, HiveError, Unwritable
 from hive_agents.events import Bell
 from hive_agents.runs import Hold, Leases, taken
 from hive_agents.store import connected, listening
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 POLL_SECONDS = 5.0
+
+
 async def follow_deployments(workspace: Workspace) -> None:
     """Update active.json and agents/ after each deployment until cancelled, at once if the server notifies of it.
 
@@ -53,6 +55,8 @@ def _follow(workspace: Workspace) -> None:
 
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
+RECORDS_PAUSE = 2.0
+"""The longest pause after the records were away: a host whose records are back isn't ready until its parts are up."""
 SOUND_SECONDS = 60.0
 """A task that ran longer restarts after `FIRST_PAUSE`."""
 _log = logging.getLogger("hive_agents.host")
@@ -71,17 +75,18 @@ class HostRole:
         """Work until cancelled; with `leases`, only while no other process does."""
         loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
         while True:
-            began = loop.time()
+            began, longest = loop.time(), LONGEST_PAUSE
             try:
                 await (self._alone(self._leases) if self._leases is not None else self._up())
                 _log.warning("%s ended, and begins again", self.name)
             except Exception as error:
+                longest = RECORDS_PAUSE if isinstance(error, Busy | Unwritable) else LONGEST_PAUSE
                 # Messages may quote what people wrote.
                 kind = error.diagnostics[0].code if isinstance(error, HiveError) else type(error).__name__
                 _log.warning("%s failed, and begins again: %s", self.name, kind)
             finally:
                 self.state = "down"
-            pause = FIRST_PAUSE if loop.time() - began > SOUND_SECONDS else pause
+            pause = FIRST_PAUSE if loop.time() - began > SOUND_SECONDS else min(pause, longest)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 

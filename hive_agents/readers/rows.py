@@ -18,7 +18,7 @@ MOST_ROWS = 20_000
 _WORDS, _NAMED_WORDS = 8, 3
 """Minimal median of words in a column of texts; in one with a name from _TEXTS."""
 _TITLES = """question title subject headline heading summary topic term name product frage titel betreff thema begriff
-bezeichnung titre sujet pregunta asunto título""".split()
+bezeichnung titre sujet nom produit pregunta asunto título nombre producto nome prodotto""".split()
 _TEXTS = """answer reply response body content text description details message comment antwort inhalt beschreibung
 nachricht kommentar réponse contenu respuesta contenido descripción risposta""".split()
 _IDS = frozenset(
