@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -29,6 +29,8 @@ from hive_agents.documents import (
 from hive_agents.workspace import Workspace
 
 _LOST = "run `hive index` if its file was renamed, so that labels follow; else remove the label"
+_SUGGESTED = 20
+"""Lost documents whose most similar name is looked for: of a folder that is gone, that would take minutes."""
 _UNSEEN = re.compile("[\u115f\u1160\u17b4\u17b5\u3164\uffa0]")
 """Invisible letters; other invisible characters are recognised by category or name."""
 _ADDED = re.compile("(?:COMBINING|VARIATION|MONGOLIAN|HEBREW|ARABIC)")
@@ -306,6 +308,12 @@ def label_faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str] | N
     def fault(code: str, message: str, *path: str | int, fix: str) -> Diagnostic:
         return Diagnostic(code, message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))
 
+    @cache
+    def fix_of(doc_id: str) -> str:
+        looked_for.append(doc_id)
+        return did_you_mean(doc_id, doc_ids or (), _LOST) if len(looked_for) <= _SUGGESTED else _LOST
+
+    looked_for: list[str] = []
     seen: set[str] = set()
     for number, query in enumerate(golden.queries):
         if query.id in seen:
@@ -328,8 +336,8 @@ def label_faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str] | N
             for place, doc_id in enumerate(labels or ()):
                 where = ("queries", number, name, place)
                 if doc_ids is not None and doc_id not in doc_ids:
-                    fix = did_you_mean(doc_id, doc_ids, _LOST)
-                    yield fault("HIVE-109", f'query "{query.id}": there is no document "{doc_id}"', *where, fix=fix)
+                    message = f'query "{query.id}": there is no document "{doc_id}"'
+                    yield fault("HIVE-109", message, *where, fix=fix_of(doc_id))
                 if doc_id in placed:
                     both = "twice in " + name if placed[doc_id] == name else f"in {placed[doc_id]} and in {name}"
                     message = f'query "{query.id}": "{doc_id}" stands {both}'

@@ -45,8 +45,9 @@ def _same_but_for_words(a: Set[str], b: Set[str]) -> bool:
     >>> _same_but_for_words({"what", "does", "code", "e12", "mean"}, {"what", "does", "code", "e13", "mean"})
     False
     """
-    differing = [any(sign.isdigit() for word in words for sign in word) for words in (a - b, b - a)]
-    return alike(a, b) and not all(differing)
+    if not alike(a, b):
+        return False
+    return not all(any(sign.isdigit() for word in words for sign in word) for words in (a - b, b - a))
 
 
 def leaked(held_out: GoldenSet, documents: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.base import did_you_mean
 from hive_agents.base.errors import Diagnostic, HiveError
-from hive_agents.evaluation import GoldenSet, load_golden
+from hive_agents.evaluation import GoldenSet, golden as golden_sets, load_golden
 from tests.topics import holdout_queries, query, write_golden
 
 
@@ -96,6 +98,24 @@ def test_label_without_document_is_named_with_a_proposal(topics: Workspace) -> N
     lines = (topics.root / "evals" / "golden.json").read_text().splitlines()
     assert "griper.md" in lines[(found[0].line or 0) - 1]
     assert "nowhere.md" in lines[(found[1].line or 0) - 1]
+
+
+def test_labels_of_a_folder_that_is_gone_are_told_without_a_search_for_each(
+    topics: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_for: list[str] = []
+
+    def similar(word: str, known: Iterable[str], otherwise: str) -> str:
+        looked_for.append(word)
+        return did_you_mean(word, known, otherwise)
+
+    monkeypatch.setattr(golden_sets, "did_you_mean", similar)
+    lost = [f"faqs/griper{number}.md" for number in range(30)]
+    found = faults(topics, [query("heater", id=f"q{number}", distractors=lost) for number in range(3)])
+    assert codes(found) == [("HIVE-109", f"queries[{q}].distractors[{n}]") for q in range(3) for n in range(30)]
+    assert looked_for == lost[:20]
+    assert found[60].fix == 'did you mean "faqs/gripper.md"?'
+    assert "hive index" in str(found[-1].fix)
 
 
 @pytest.mark.parametrize(

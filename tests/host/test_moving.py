@@ -267,7 +267,7 @@ def test_what_a_file_has_beside_its_tables_is_not_asked(
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("UPDATE runs SET graph = zeroblob(900000000)", "holds over 100 MB in graph"),
+        ("UPDATE runs SET graph = zeroblob(150000000)", "holds over 100 MB in graph"),
         ("UPDATE sqlite_sequence SET seq = 'x'", "is no number"),
     ],
 )
