@@ -56,6 +56,8 @@ _SIGNS = (
 # Thai, Lao, Burmese and Khmer letters and digits: no spaces either.
 _LETTERS = r"[\u0e01-\u0e4e\u0e80-\u0ece\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u1780-\u17d3]"
 _UNSPACED = re.compile(rf"(?P<signs>{_SIGNS}+)|{_LETTERS}+")
+_PERHAPS_SPECIAL = re.compile(r"[\u0300-\u1aff\u200c\u200d\u3005-\U0010ffff]")
+"""All characters of `_UNSPACED` and `_MARK`, and others: faster to look for."""
 # A consonant with the vowel before it, its marks, a consonant stacked below and the vowels after it.
 _CLUSTER = re.compile(
     rf"[\u0e40-\u0e44\u0ec0-\u0ec4]?.{_MARK.pattern}*(?:(?<=[\u1039\u17d2]).{_MARK.pattern}*)*"
@@ -93,17 +95,24 @@ def words(text: str) -> list[str]:
     ['rotate', 'the', 'api', 'key', 'max', 'tokens', '5']
     """
     plain = unicodedata.normalize("NFKC", text).lower()
-    return [word[0].translate(_WITHOUT_JOINERS) for word in found_words(plain)]
+    found: list[str] = _pattern_of(plain).findall(plain)
+    return found if plain.isascii() else [word.translate(_WITHOUT_JOINERS) for word in found]
 
 
 def found_words(text: str) -> Iterator[re.Match[str]]:
     """Return the matches of the words of a text, unchanged."""
-    marked = not text.isascii() and _MARK.search(text) is not None
-    return (_MARKED_WORD if marked else _WORD).finditer(text)
+    return _pattern_of(text).finditer(text)
+
+
+def _pattern_of(text: str) -> re.Pattern[str]:
+    marked = not text.isascii() and _PERHAPS_SPECIAL.search(text) is not None and _MARK.search(text) is not None
+    return _MARKED_WORD if marked else _WORD
 
 
 def is_special_writing(text: str) -> bool:
     """Return whether a text has letters with marks, or of a script without spaces, as in Hindi, Thai or Japanese."""
+    if _PERHAPS_SPECIAL.search(text) is None:
+        return False
     return _UNSPACED.search(text) is not None or _MARK.search(text) is not None
 
 

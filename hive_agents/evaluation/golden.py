@@ -33,6 +33,7 @@ _SUGGESTED = 20
 """Lost documents whose most similar name is looked for: of a folder that is gone, that would take minutes."""
 _UNSEEN = re.compile("[\u115f\u1160\u17b4\u17b5\u3164\uffa0]")
 """Invisible letters; other invisible characters are recognised by category or name."""
+_NO_WORD = re.compile(r"[^\w\s]")
 _ADDED = re.compile("(?:COMBINING|VARIATION|MONGOLIAN|HEBREW|ARABIC)")
 """Name prefixes of marks that don't change the meaning; other marks are vowels."""
 
@@ -46,17 +47,17 @@ def question_key(text: str) -> str:
     False
     """
     plain = _UNSEEN.sub("", unicodedata.normalize("NFKC", text)).lower()
+    return " ".join(_NO_WORD.sub(_read_as, plain).split())
+
+
+def _read_as(found: re.Match[str]) -> str:
+    """Return what a reader takes a character for that is no letter: a space, a vowel's mark, or nothing."""
+    sign = found[0]
     # Marks that compose with their letter are gone after NFKC.
-    if not plain.isascii():
-        plain = "".join(sign for sign in plain if not _is_negligible(sign))
-    signs = (sign if sign.isalnum() or sign == "_" or unicodedata.category(sign)[0] == "M" else " " for sign in plain)
-    return " ".join("".join(signs).split())
-
-
-def _is_negligible(sign: str) -> bool:
-    """Return whether a character changes a text for programs and not for readers."""
     category = unicodedata.category(sign)
-    return category in ("Me", "Cf") or (category == "Mn" and bool(_ADDED.match(unicodedata.name(sign, ""))))
+    if category in ("Me", "Cf") or (category == "Mn" and _ADDED.match(unicodedata.name(sign, ""))):
+        return ""
+    return sign if category[0] == "M" else " "
 
 
 GENERATED = "generated"
