@@ -7,6 +7,7 @@ query's idf.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,15 +38,20 @@ def name_shares(
     What is written of parts counts twice, since its parts are terms of the query, too, which other chunks have.
     """
     shares = np.zeros(len(chunks))
-    words = sorted(set(terms(query, index.language)))
+    words, by_form, whole = _names_of(query, index.language)
     counts = zip(words, index.frequencies(words, params), strict=True)
     weights = {word: idf(index, count) for word, count in counts if count}
-    total, by_form = sum(weights.values()), names_in(query, index.language)
-    whole = whole_writings(query, index.language)
+    total = sum(weights.values())
     names = [word for word, weight in weights.items() if word in by_form or 2 * weight >= total]
     for name, has in zip(names, index.having(names, chunks, params), strict=True):
         shares += weights[name] * (2 if name in whole else 1) * has
     return shares / total if names else shares
+
+
+@lru_cache(maxsize=2_000)  # many configs are asked the same golden questions
+def _names_of(query: str, language: str) -> tuple[tuple[str, ...], frozenset[str], frozenset[str]]:
+    """Return the terms of a query, those that are names by their form, and those written of parts."""
+    return tuple(sorted(set(terms(query, language)))), names_in(query, language), whole_writings(query, language)
 
 
 def idf(index: LaneIndex, count: int) -> float:
