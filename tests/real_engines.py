@@ -234,7 +234,8 @@ class OpenSearch:
         user = "nobody" if os.getuid() == 0 else None
         environment = os.environ | {
             "OPENSEARCH_PATH_CONF": str(self._folder / "config"),
-            "OPENSEARCH_JAVA_OPTS": "-Xms384m -Xmx384m",
+            # Of a server that lives for a minute, the second compiler takes half of the processor time.
+            "OPENSEARCH_JAVA_OPTS": "-Xms384m -Xmx384m -XX:TieredStopAtLevel=1",
             "OPENSEARCH_JAVA_HOME": str(jdk()),
             "HOME": str(self._folder),
         }
