@@ -45,7 +45,7 @@ def cluster() -> Iterator[OpenSearch]:
 @pytest.fixture
 def place(cluster: OpenSearch, tmp_path: Path) -> Workspace:
     """A sample workspace with indexes of its own in the cluster, indexed."""
-    return over(cluster, copied_sample(tmp_path / "ws"))
+    return over(cluster, copied_sample(tmp_path / "ws", every=3))
 
 
 def over(cluster: OpenSearch, workspace: Workspace, *more: str) -> Workspace:
@@ -104,8 +104,8 @@ def test_lists_of_words_agree_under_any_parameters(place: Workspace, params: BM2
 
 
 def test_several_shards_rank_by_the_statistics_of_all(cluster: OpenSearch, tmp_path: Path) -> None:
-    one = over(cluster, copied_sample(tmp_path / "one"))
-    three = over(cluster, copied_sample(tmp_path / "three"), "shards = 3")
+    one = over(cluster, copied_sample(tmp_path / "one", every=3))
+    three = over(cluster, copied_sample(tmp_path / "three", every=3), "shards = 3")
     for query in questions(one, 10):
         ours, theirs = (
             place.engine().index(KB).keyword(query, 20, BM25Params(), None).chunks.tolist() for place in (one, three)
@@ -118,7 +118,7 @@ def test_a_cluster_behind_tls_is_filled_and_searched(
 ) -> None:
     authority = Authority(tmp_path, "ours")
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    place = copied_sample(tmp_path / "ws")
+    place = copied_sample(tmp_path / "ws", every=3)
     with ending_tls(authority.issue("localhost"), cluster.port) as port:
         with (place.root / "hive.toml").open("a", encoding="utf-8") as file:
             url = f"opensearchs://localhost:{port}/t{random.getrandbits(48):x}"
@@ -193,7 +193,7 @@ def test_a_change_switches_the_alias_and_the_old_copy_goes(cluster: OpenSearch, 
 
 
 def test_states_before_the_current_one_stay_where_the_settings_keep_them(cluster: OpenSearch, tmp_path: Path) -> None:
-    place = over(cluster, copied_sample(tmp_path / "ws"), "keep = 1")
+    place = over(cluster, copied_sample(tmp_path / "ws", every=3), "keep = 1")
     (first,) = copies(cluster, place)
     for number in range(3):
         write_document(place, "faqs/new.md", f"# New\n\nText number {number}.\n")
@@ -211,7 +211,7 @@ def words_config() -> dict[str, Any]:
 def test_hosts_with_the_same_documents_use_one_copy_and_each_is_answered_from_its_own_state(
     cluster: OpenSearch, tmp_path: Path
 ) -> None:
-    first = over(cluster, copied_sample(tmp_path / "one"), "keep = 1")
+    first = over(cluster, copied_sample(tmp_path / "one", every=3), "keep = 1")
     second = Workspace(shutil.copytree(first.root, tmp_path / "two", symlinks=True, ignore=without_state))
     trust(second)
     sent: list[str] = []
@@ -265,7 +265,7 @@ def test_a_reader_of_a_replaced_state_gets_the_new_one(place: Workspace) -> None
 
 
 def test_a_server_that_isn_t_there_is_told(tmp_path: Path) -> None:
-    place = copied_sample(tmp_path / "ws")
+    place = copied_sample(tmp_path / "ws", every=3)
     with (place.root / "hive.toml").open("a", encoding="utf-8") as file:
         file.write('\n[search]\nurl = "opensearch://127.0.0.1:9/x"\n')
     place = Workspace(place.root)
@@ -280,7 +280,7 @@ def test_a_server_that_isn_t_there_is_told(tmp_path: Path) -> None:
 
 def test_a_server_stopped_in_mid_query_is_told_and_serves_again_when_it_is_back(tmp_path: Path) -> None:
     with opensearch() as server:
-        place = over(server, copied_sample(tmp_path / "ws"), "rest_seconds = 0.1")
+        place = over(server, copied_sample(tmp_path / "ws", every=3), "rest_seconds = 0.1")
         engine, asked = place.engine(), questions(place)
         before = [hit.chunk_id for hit in engine.search(asked[0], words_config()).hits]
         searches = iter(asked * 200)
@@ -312,7 +312,7 @@ def test_a_server_stopped_in_mid_query_is_told_and_serves_again_when_it_is_back(
 def test_a_question_is_answered_by_the_own_index_while_the_cluster_is_away(tmp_path: Path) -> None:
     """Killed, then frozen, which costs one timeout and not each question's; when it is back, it is asked again."""
     with opensearch() as server:
-        place = over(server, copied_sample(tmp_path / "ws"), "rest_seconds = 0.1")
+        place = over(server, copied_sample(tmp_path / "ws", every=3), "rest_seconds = 0.1")
         place.index()
         ask = ("chat", "How long does an API token last?", "--as", "dana", "-w", place.root, "--json")
         whole = hive(*ask).json
@@ -346,7 +346,7 @@ def many(place: Workspace) -> None:
 
 def test_a_server_stopped_in_mid_index_leaves_the_old_state_whole(tmp_path: Path) -> None:
     with opensearch() as server:
-        place = over(server, copied_sample(tmp_path / "ws"))
+        place = over(server, copied_sample(tmp_path / "ws", every=3))
         (old,) = copies(server, place)
         config = words_config()
         before = [hit.chunk_id for hit in place.engine().search("a key", config).hits]

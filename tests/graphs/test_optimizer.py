@@ -33,14 +33,16 @@ from tests.topics import TOPICS, declare, in_wordings, query as topic_query
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, dict[str, Any]]:
     """A run that went to its end; tests look at what it left."""
-    workspace = copied_sample(tmp_path_factory.mktemp("finished") / "w")
+    workspace = copied_sample(tmp_path_factory.mktemp("finished") / "w", every=3)
     return workspace, run(workspace, iterations=1)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The result of a run that nobody kills."""
-    result: dict[str, Any] = json.loads(json.dumps(run(copied_sample(tmp_path_factory.mktemp("undisturbed") / "w"))))
+    result: dict[str, Any] = json.loads(
+        json.dumps(run(copied_sample(tmp_path_factory.mktemp("undisturbed") / "w", every=3)))
+    )
     return result
 
 
@@ -165,14 +167,14 @@ def test_accepted_ideas_are_files_with_a_reason_and_a_parent(finished: tuple[Wor
 
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_result(tmp_path: Path) -> None:
-    first = without_ids(run(copied_sample(tmp_path / "a"), deploy=False, seed=3))
-    second = without_ids(run(copied_sample(tmp_path / "b"), deploy=False, seed=3))
+    first = without_ids(run(copied_sample(tmp_path / "a", every=3), deploy=False, seed=3))
+    second = without_ids(run(copied_sample(tmp_path / "b", every=3), deploy=False, seed=3))
     assert json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
 
 
 @pytest.mark.slow
 def test_no_deploy_stops_after_the_certificate_and_each_run_uses_the_holdout_once(tmp_path: Path) -> None:
-    workspace = copied_sample(tmp_path / "w")
+    workspace = copied_sample(tmp_path / "w", every=3)
     result = run(workspace, deploy=False)
     assert (result["status"], result["stopped_by"]) == ("stopped", "no_deploy")
     assert result["certificate"]["j"] == 1
@@ -215,7 +217,7 @@ def test_few_evaluations_are_left_in_part_to_try_what_was_found(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_nothing_better_is_no_improvement_after_an_honest_search(tmp_path: Path) -> None:
-    workspace = copied_sample(tmp_path / "w")
+    workspace = copied_sample(tmp_path / "w", every=3)
     path = workspace.root / "evals" / "golden.json"
     golden = json.loads(path.read_text())
     for query in golden["queries"]:
@@ -309,7 +311,7 @@ def kill_and_resume(workspace: Workspace, after: float) -> dict[str, Any]:
 def test_a_killed_run_is_resumed_and_does_nothing_twice(
     tmp_path: Path, after: float, undisturbed: dict[str, Any]
 ) -> None:
-    workspace = copied_sample(tmp_path / "w")
+    workspace = copied_sample(tmp_path / "w", every=3)
     result = kill_and_resume(workspace, after)
     assert result["status"] in ("deployed", "escalated", "no_improvement")
     assert len(list(audit.entries(workspace, "holdout_use"))) <= 1
@@ -327,7 +329,7 @@ def checkpoints(workspace: Workspace) -> int:
 
 @pytest.mark.slow
 def test_ctrl_c_prints_what_was_found(tmp_path: Path) -> None:
-    workspace = copied_sample(tmp_path / "w")
+    workspace = copied_sample(tmp_path / "w", every=3)
     command = [*OPTIMIZE, "-w", str(workspace.root), "--json"]
     # A shell's background jobs ignore Ctrl-C, and so would their children.
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)

@@ -172,7 +172,7 @@ def test_ctrl_c_before_a_run_has_begun_leaves_nothing_that_a_host_takes_up(
 
 @pytest.mark.slow
 async def test_a_killed_optimizer_run_is_not_running_and_a_host_ends_it(tmp_path: Path) -> None:
-    place = copied_sample(tmp_path / "w")
+    place = copied_sample(tmp_path / "w", every=3)
     command = [*OPTIMIZE, "-w", str(place.root), "--iterations", "2", "--no-deploy", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not place.database.exists() or not started_runs(place):
@@ -188,7 +188,9 @@ async def test_a_killed_optimizer_run_is_not_running_and_a_host_ends_it(tmp_path
     assert hive("runs", "resume", run, "-w", place.root).code == 0
     await ended(place, run)
     result = RunStore(place).get(run).result
-    again = OptimizeRun.start(copied_sample(tmp_path / "v"), golden=None, deploy=False, settings={"iterations": 2})
+    again = OptimizeRun.start(
+        copied_sample(tmp_path / "v", every=3), golden=None, deploy=False, settings={"iterations": 2}
+    )
     expected = json.loads(json.dumps(await again.work()))
     assert result is not None
     for key in ("status", "best", "certificate", "iterations", "stopped_by"):
