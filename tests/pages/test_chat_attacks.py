@@ -51,7 +51,7 @@ PAYLOADS = (
     "\uff1cscript\uff1ewindow.ran=30\uff1c/script\uff1e",
     *MORE[:30],
 )
-PARTS = 6
+PARTS = 3
 FOREIGN = "script:not([src^='/static/']), iframe, object, base, meta[http-equiv], form[action='/logout'], [onerror], "\
     "[onload], [onfocus], [ontoggle], [data-api='POST /logout']:not(header *), main style, main svg, main math, "\
     "main img, a[href^='javascript' i]"  # fmt: skip
