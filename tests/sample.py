@@ -36,9 +36,9 @@ def copied_sample(folder: Path, *, every: int = 1) -> Workspace:
     return Workspace(folder)
 
 
-def words_sample(folder: Path) -> Workspace:
-    """A copy with each third question whose `v1-naive` looks for words alone: no question is embedded."""
-    workspace = copied_sample(folder, every=3)
+def words_sample(folder: Path, *, every: int = 3) -> Workspace:
+    """A copy whose `v1-naive` looks for words alone: no question is embedded."""
+    workspace = copied_sample(folder, every=every)
     path = workspace.configs / "v1.json"
     path.write_text(path.read_text(encoding="utf-8").replace('"method": "hybrid"', '"method": "keyword"'), "utf-8")
     return workspace

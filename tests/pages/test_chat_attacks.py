@@ -138,10 +138,10 @@ async def test_nothing_runs_in_documents_filters_questions_titles_and_comments(t
                 await page.goto(f"/chat?search={quote(payload)}")
                 await require_inert(page)
                 shown += 1
-        assert shown == 10
+        assert shown == len(PAYLOADS) // PARTS
         async with signed_in(browser, str(client.base_url), place, "root") as page, watched(page):
             await page.goto("/golden/feedback")
-            assert await page.locator("li.result").count() == 10
+            assert await page.locator("li.result").count() == shown
             await require_inert(page)
             for n in range(part + 1, len(PAYLOADS) + 1, PARTS):
                 await page.goto(f"/golden/label?query={quote(f'zebra{n} {PAYLOADS[n - 1]}')}")

@@ -127,7 +127,7 @@ async def test_a_tags_loss_is_answered_for_by_persons_with_a_reason(tmp_path: Pa
 
 @pytest.mark.slow
 async def test_both_configs_hits_stand_beside_each_other_as_far_as_the_caller_may_view_them(tmp_path: Path) -> None:
-    place = sample(tmp_path / "ws")
+    place = sample(tmp_path / "ws", every=1)
     worse = json.loads((place.configs / "v1.json").read_text()) | {"name": "v9"}
     worse["retrieval"] = worse["retrieval"] | {"top_k": 2}
     (place.configs / "v9.json").write_text(json.dumps(worse))
@@ -203,7 +203,7 @@ async def test_five_thousand_trials_are_a_chart_and_a_table_in_pages(tmp_path: P
 async def test_by_keyboard_a_search_is_started_and_stopped_and_what_another_found_deployed(
     tmp_path: Path,
 ) -> None:
-    place = sample(tmp_path / "ws")
+    place = sample(tmp_path / "ws", every=1)
     found = search(place)
     async with served(place, roles=("http",)) as client, chromium() as browser:
         async with signed_in(browser, str(client.base_url), place, "root", *OPERATES) as page:

@@ -24,9 +24,9 @@ PEOPLE = ("dana", "alice", "guest", "root", "hana")
 SETTINGS = "[server]\nport = 0\nrate_per_minute = 10000\nconcurrent_runs = 50\n"
 
 
-def sample(folder: Path, settings: str = SETTINGS) -> Workspace:
+def sample(folder: Path, settings: str = SETTINGS, *, every: int = 3) -> Workspace:
     """The sample workspace with `v1` active, which looks for words alone; nothing is embedded."""
-    place = words_sample(folder)
+    place = words_sample(folder, every=every)
     toml = place.root / "hive.toml"
     toml.write_text(toml.read_text(encoding="utf-8") + settings, encoding="utf-8")
     place = Workspace(place.root)
