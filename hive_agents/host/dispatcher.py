@@ -334,7 +334,8 @@ class Dispatcher:
     async def _broke_off(self, due: DueRun, error: HiveError) -> None:
         """Pause a run after an error; fail it after `TAKES` errors without progress, stop it without a model.
 
-        It isn't failed once the settings have changed since this host read them: they may be the remedy.
+        It isn't failed once the settings have changed since this host read them: they may be the remedy. A question
+        that asks for what can't be, such as a filter by an unknown field, fails at once.
         """
         why = error.diagnostics[0]
         backoff = self._pause(due, why.code)
@@ -346,6 +347,8 @@ class Dispatcher:
         backoff.progress = progress
         if isinstance(error, NoModel):
             await self._give_up(due, "stopped", error)
+        elif due.graph == CHAT_GRAPH and error.exit_code == 2:  # what was asked for can't be, however often it is tried
+            await self._give_up(due, "failed", error)
         elif backoff.faults >= TAKES:
             fault = why.message if isinstance(error, WorkerFault) else f"{why.code}: {why.message}"
             message = f"its worker broke off {TAKES} times without getting on: {fault}"

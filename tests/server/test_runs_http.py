@@ -54,6 +54,25 @@ async def test_no_name_makes_a_key_that_is_somebody_elses(place: Workspace, clie
     assert {hers["run_id"], hers["thread_id"]} & set(other.json().values()) == set()
 
 
+@pytest.mark.parametrize(
+    ("demand", "code"),
+    [
+        ({"field": "nofield", "op": "eq", "value": "x"}, "HIVE-206"),
+        ({"field": "status", "op": "gte", "value": "x"}, "HIVE-207"),
+    ],
+)
+async def test_a_question_with_a_filter_that_can_not_be_fails_at_once_and_says_why(
+    place: Workspace, client: httpx.AsyncClient, demand: dict[str, str], code: str
+) -> None:
+    dana = bearer(place)
+    sent = await client.post("/api/runs", json={"input": {"text": QUESTION, "pinned": [demand]}}, headers=dana)
+    run = sent.json()
+    await followed(client, run["events"], dana)
+    found = (await client.get(f"/api/runs/{run['run_id']}", headers=dana)).json()["run"]
+    assert (found["status"], found["error"]["code"]) == ("failed", code)
+    assert "worker" not in found["error"]["message"]
+
+
 async def test_a_question_is_answered_as_a_stream(place: Workspace, client: httpx.AsyncClient) -> None:
     dana = bearer(place)
     run = await asked(client, dana, QUESTION)
