@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,30 @@ def defects(schema: Any) -> list[str]:
     >>> defects({"properties": {"n": {"type": "integr"}}})
     ['properties.n.type is not valid in a JSON schema: "integr"; did you mean "integer"?']
     """
+    try:
+        written = repr(schema)
+    except RecursionError:
+        return ["$ nests too deep"]
+    return list(_kept_defects(_Written(written, schema)) if len(written) <= _LONGEST_KEPT else _defects(schema))
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A schema that equals another written the same way."""
+
+    text: str
+    schema: Any = field(compare=False)
+
+
+_LONGEST_KEPT = 10_000
+
+
+@lru_cache(maxsize=500)  # each run checks its agents' schemas, in which hardly anything ever changes
+def _kept_defects(written: _Written) -> tuple[str, ...]:
+    return tuple(_defects(written.schema))
+
+
+def _defects(schema: Any) -> list[str]:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 

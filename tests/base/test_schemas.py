@@ -93,6 +93,17 @@ def test_a_name_is_not_taken_for_a_keyword() -> None:
     assert defects({"properties": {"$ref": {}, "pattern": {"default": {"$ref": "nowhere"}}}}) == []
 
 
+def test_what_is_known_of_one_schema_is_not_said_of_another() -> None:
+    """Faults are kept by how a schema is written; a list and a tuple, or 1 and True, aren't written alike."""
+    assert defects({"required": ["a"]}) == []
+    assert defects({"required": ("a",)}) != []
+    assert defects({"minLength": 1}) == []
+    assert defects({"minLength": True}) != []
+    found = defects({"type": "integr"})
+    found.clear()
+    assert defects({"type": "integr"}) != []
+
+
 def test_a_pattern_that_backtracks_for_years_answers_at_once() -> None:
     assert len(faults("a" * 9000 + "?", {"pattern": r"^(a+)+$"})) == 1
     assert faults("a" * 9000, {"pattern": r"^(a+)+$"}) == []
