@@ -97,12 +97,20 @@ async def answers(client: httpx.AsyncClient) -> bool:
         return False
 
 
-async def test_a_stream_comes_through_while_it_goes_on(place: Workspace, client: httpx.AsyncClient) -> None:
+async def test_a_stream_comes_through_while_it_goes_on_and_ends_when_its_reader_leaves(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
     dana = bearer(place)
     run = await asked(client, dana, "what returns a fresh token?")
     async with client.stream("GET", run["events"], headers=dana) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         assert (await anext(frames(response))).type == "RUN_STARTED"
+    root = bearer(place, "root")
+    for _ in range(200):  # ten seconds, where a proxy that reads on for those who have left takes a minute
+        if "hive_event_streams 0.0" in (await client.get("/metrics", headers=root)).text:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("the host still streams to a reader who has left")
 
 
 async def test_a_browser_gets_a_cookie_for_tls_alone(place: Workspace, client: httpx.AsyncClient) -> None:
