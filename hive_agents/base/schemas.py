@@ -95,6 +95,7 @@ class _Written:
 
 
 _LONGEST_KEPT = 10_000
+"""Characters of a schema whose faults are kept: 500 of them are 5 MB at most."""
 
 
 @lru_cache(maxsize=500)  # each run checks its agents' schemas, in which hardly anything ever changes

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -309,12 +309,7 @@ def label_faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str] | N
     def fault(code: str, message: str, *path: str | int, fix: str) -> Diagnostic:
         return Diagnostic(code, message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))
 
-    @cache
-    def fix_of(doc_id: str) -> str:
-        looked_for.append(doc_id)
-        return did_you_mean(doc_id, doc_ids or (), _LOST) if len(looked_for) <= _SUGGESTED else _LOST
-
-    looked_for: list[str] = []
+    fixes: dict[str, str] = {}
     seen: set[str] = set()
     for number, query in enumerate(golden.queries):
         if query.id in seen:
@@ -337,8 +332,10 @@ def label_faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str] | N
             for place, doc_id in enumerate(labels or ()):
                 where = ("queries", number, name, place)
                 if doc_ids is not None and doc_id not in doc_ids:
+                    if doc_id not in fixes:
+                        fixes[doc_id] = did_you_mean(doc_id, doc_ids, _LOST) if len(fixes) < _SUGGESTED else _LOST
                     message = f'query "{query.id}": there is no document "{doc_id}"'
-                    yield fault("HIVE-109", message, *where, fix=fix_of(doc_id))
+                    yield fault("HIVE-109", message, *where, fix=fixes[doc_id])
                 if doc_id in placed:
                     both = "twice in " + name if placed[doc_id] == name else f"in {placed[doc_id]} and in {name}"
                     message = f'query "{query.id}": "{doc_id}" stands {both}'

@@ -347,7 +347,7 @@ class Dispatcher:
         backoff.progress = progress
         if isinstance(error, NoModel):
             await self._give_up(due, "stopped", error)
-        elif due.graph == CHAT_GRAPH and error.exit_code == 2:  # what was asked for can't be, however often it is tried
+        elif due.graph == CHAT_GRAPH and error.exit_code == 2:  # wrong usage, however often it is tried
             await self._give_up(due, "failed", error)
         elif backoff.faults >= TAKES:
             fault = why.message if isinstance(error, WorkerFault) else f"{why.code}: {why.message}"
