@@ -102,33 +102,38 @@ class RunStream:
         return self._next(EventLog(self._call.workspace).replay(run_id=self._row.run_id, types=DURABLE))
 
     def _next(self, logged: list[Event]) -> tuple[list[Event], list[NumberedGroup]]:
-        """Return the logged events after the next batch, and the groups of the batch; of the last one also those of an
-        end that the log lacks."""
+        """Return the logged events after the next batch, and the groups of the batch; of the last one also those of
+        later messages, and of an end that the log lacks."""
         groups = [group for event in logged[:BATCH] for group in self._projected(event)]
         if len(logged) <= BATCH:
-            groups += self._missing_end()
+            groups += [*self._messages_told(), *self._missing_end()]
         return logged[BATCH:], groups
 
     def _projected(self, event: Event) -> list[NumberedGroup]:
         """Return an event's groups without those that the client has; the projection needs every event."""
         logged = event.type in DURABLE and event.seq is not None
+        known = logged and self._count < self._after
+        groups = self._messages_told(known)
         if logged:
             self._seq, self._count = max(self._seq, event.seq or 0), self._count + 1
         waited = self._projection.waits
-        groups = self._projection.groups(event)
+        group = self._projection.group(event)
         if self._projection.waits and not waited:
             self._waits_since = self._count
-        number = self._count if logged else None
-        fresh = [one for one in groups if not logged or self._count > self._after or one.messages > self._messages]
-        return [(number, group) for group in fresh]
+        if group is not None and not known:
+            groups.append((self._count if logged else None, group))
+        return groups
+
+    def _messages_told(self, known: bool = False) -> list[NumberedGroup]:
+        """Return the groups of new messages, numbered as the event before them. Before an event that is `known` to the
+        client there are no messages but those that the client has: others were written later."""
+        groups = self._projection.messages(self._messages if known else None)
+        return [(self._count, group) for group in groups if group.messages > self._messages]
 
     def _missing_end(self) -> list[NumberedGroup]:
         """Return the groups of an end that the log lacks, under the number of its last event."""
-        missing: list[NumberedGroup] = []
-        for event in self._projection.missing():
-            groups = self._projection.groups(event)
-            missing += [(self._count, group) for group in groups if self._after == 0]
-        return missing
+        groups = [self._projection.group(event) for event in self._projection.missing()]
+        return [(self._count, group) for group in groups if group is not None and self._after < max(1, self._count)]
 
 
 def text_of(event: BaseEvent) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
+from hive_agents.events import Event, EventLog
 from hive_agents.host import Host
 from hive_agents.ranking.config import point_active
-from hive_agents.runs import RunStore
+from hive_agents.runs import ENDED, RunStore
+from hive_agents.server import run_stream
 from tests.agents.conftest import agent_json, node, write_json
 from tests.sample import write_config
 from tests.server.serving import SETTINGS, bearer, posted, sample, served
@@ -87,6 +90,32 @@ async def test_an_agents_question_is_an_interrupt_that_resume_answers(
     assert rest[-1].value["outcome"] == {"type": "success"}
     assert rest[-1].value["result"]["outputs"] == {"text": "the second"}
     assert not any("Let me ask." in json.dumps(one.value) for one in rest)
+
+
+async def test_a_run_that_ends_while_its_log_is_read_is_told_to_its_end(
+    place: Workspace, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[dict[str, str]] = []
+
+    class Late(EventLog):
+        """Gives what was logged before a run came to rest, once it rests."""
+
+        def replay(self, *args: Any, run_id: str | None = None, **kinds: Any) -> list[Event]:
+            logged = super().replay(*args, run_id=run_id, **kinds)
+            rests = ENDED if answers else {"waiting"}
+            while run_id is not None and RunStore(place).get(run_id).status not in rests:
+                time.sleep(0.01)
+            return logged
+
+    monkeypatch.setattr(run_stream, "EventLog", Late)
+    both = bearer(place, "root", "operator", "approver")
+    found = await posted(client, "/agui/writer", turn("go"), both)
+    (interrupt,) = found[-1].value["outcome"]["interrupts"]
+    answers.append({"interruptId": interrupt["id"], "status": "resolved", "payload": "the second"})
+    rest = await posted(client, "/agui/writer", turn("", run="my second run", resume=answers), both)
+    assert rest[0].value["runId"] == "my second run"
+    assert {"TOOL_CALL_START", "TOOL_CALL_RESULT"} <= {one.type for one in rest}
+    assert rest[-1].value["result"]["outputs"] == {"text": "the second"}
 
 
 async def test_a_resume_that_is_sent_again_is_told_what_it_came_to(place: Workspace, client: httpx.AsyncClient) -> None:

@@ -375,6 +375,11 @@ async def test_an_agent_is_followed_with_its_words_and_calls_and_waits_for_its_a
                         f"/api/approvals/{interrupt['id']}/decide", json=answer, headers=bearer(place)
                     )  # fmt: skip
                     assert decided.status_code == 200, decided.text
+        lasting = [one for one in found if "STEP" not in one.type]  # steps are told to those who are there
+        for at in [n for n, one in enumerate(lasting[:-1]) if one.id]:
+            rest = await followed(client, run["events"], root | {"Last-Event-ID": str(lasting[at].id)})
+            told, missed = (sorted(json.dumps(one.value) for one in part) for part in (rest, lasting[at + 1 :]))
+            assert [one for one in told if "STEP" not in one] == missed, lasting[at].id
     types = [one.type for one in found]
     assert types.count("RUN_STARTED") == types.count("RUN_FINISHED") == 2
     assert types.count("TOOL_CALL_START") == types.count("TOOL_CALL_END") == types.count("TOOL_CALL_RESULT") == 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -77,24 +78,28 @@ class Projection:
         self._open = False
         self._steps: list[str] = []
         self._messages = 0
+        self._unread: deque[dict[str, Any]] = deque()
         self._calls: dict[tuple[str, str], str] = {}
         self.over = self.waits = False
         """Whether the run is over; whether it waits for people."""
 
-    def groups(self, event: Event) -> list[EventGroup]:
-        """Return the groups of an event, after those of new messages of agents."""
-        groups = list(self._message_groups()) if self._row.graph == AGENT_GRAPH and self._open else []
+    def messages(self, most: int | None = None) -> list[EventGroup]:
+        """Return the groups of an agent's new messages, one for each, up to its `most`th message."""
+        return list(self._message_groups(most)) if self._row.graph == AGENT_GRAPH and self._open else []
+
+    def group(self, event: Event) -> EventGroup | None:
+        """Return the group of an event, which follows those of the messages before it; None where it has none."""
         events = list(self._projected(event))
-        return [*groups, EventGroup(events, self._messages)] if events else groups
+        return EventGroup(events, self._messages) if events else None
 
     def missing(self) -> list[Event]:
         """Return the events of a run's end that the log lacks, of an old run or one whose process died.
 
-        Empty while the run is under way.
+        Empty for a run that was under way when the projection was made, or is now: its events are still to come.
         """
         row = RunStore(self._call.workspace).get(self._row.run_id)
         kinds = {"done": EventType.RUN_COMPLETED, "failed": EventType.RUN_FAILED, "stopped": EventType.RUN_STOPPED}
-        if self.over or row.status not in kinds:
+        if self.over or row.status not in kinds or row != self._row:
             return []
         payload = {"error": row.summary["error"], "by": row.summary["stopped_by"]}
         ids: dict[str, Any] = {"run_id": row.run_id, "thread_id": row.thread_id, "tenant": row.tenant, "seq": 0}
@@ -187,10 +192,12 @@ class Projection:
         row = self._row
         return not RunView(self._call.workspace, row.run_id, row.tenant, self._call.reaches()).hidden
 
-    def _message_groups(self) -> Iterator[EventGroup]:
-        for message in self._log.new():
+    def _message_groups(self, most: int | None) -> Iterator[EventGroup]:
+        if most is None or self._messages < most:
+            self._unread += self._log.new()
+        while self._unread and (most is None or self._messages < most):
             self._messages += 1
-            events = list(self._message(message))
+            events = list(self._message(self._unread.popleft()))
             if events:
                 yield EventGroup(events, self._messages)
 
