@@ -210,7 +210,9 @@ def thread_runs(call: Call, thread_id: str) -> ThreadRuns:
     """The last hundred questions of a conversation, oldest first, answered or not."""
     call.chat(thread_id)
     rows = Scope(call.principal).runs(call.workspace, thread_id=thread_id, limit=MOST_TURNS)
-    return ThreadRuns(runs=[ThreadRun(run=RunSummary.of(row), request=_request(row)) for row in reversed(rows)])
+    return ThreadRuns(
+        runs=[ThreadRun(run=RunSummary.of(row, call.principal), request=_request(row)) for row in reversed(rows)]
+    )
 
 
 def _request(row: RunRow) -> Request | None:

@@ -256,7 +256,7 @@ def runs_of(call: Call, query: RunsPage, graph: str | Sequence[str] | None) -> R
         except NotFound:
             raise stale_cursor() from None
     rows = scope.runs(call.workspace, query.status, limit=query.limit + 1, before=query.cursor, graph=graph)
-    shown = [RunSummary.of(row) for row in rows[: query.limit]]
+    shown = [RunSummary.of(row, call.principal) for row in rows[: query.limit]]
     return RunList(runs=shown, next_cursor=shown[-1].run_id if len(rows) > query.limit else None)
 
 
@@ -266,7 +266,7 @@ def show_run(call: Call, run_id: str) -> RunShown:
     row = _run(call, run_id)
     result = shown_result(call, run_id)
     approval_ids = (row.result or {}).get("approval_ids", []) if row.status == "waiting" else []
-    return RunShown(run=RunSummary.of(row), agent=row.agent, result=result, approval_ids=approval_ids)
+    return RunShown(run=RunSummary.of(row, call.principal), agent=row.agent, result=result, approval_ids=approval_ids)
 
 
 @api.get("/api/runs/{run_id}/events", ANYBODY, media="text/event-stream")
@@ -300,7 +300,7 @@ def show_trials(call: Call, run_id: str, query: TrialsPage) -> Trials:
     page = list(islice(wanted, query.limit + 1))
     fields = [name for name in Trial.model_fields if name != "number"]
     return Trials(
-        run=RunSummary.of(row),
+        run=RunSummary.of(row, call.principal),
         total=len(rows),
         trials=[Trial(number=n, **{name: rows[n - 1][name] for name in fields}) for n in page[: query.limit]],
         more=len(page) > query.limit,
@@ -359,7 +359,7 @@ def retry_run(call: Call, run_id: str, body: Retried) -> RunSummary:
     call.request.app.state.rates.require_room(call.principal)
     row = asyncio.run(retry(call.workspace, _run(call, run_id).run_id, call.by, node=body.node))
     call.wake()
-    return RunSummary.of(row)
+    return RunSummary.of(row, call.principal)
 
 
 @api.post("/api/runs/{run_id}/messages", ANYBODY)
@@ -385,7 +385,7 @@ def _run(call: Call, run_id: str) -> RunRow:
 def _controlled(call: Call, run_id: str, act: Any) -> RunSummary:
     row = act(call.workspace, _run(call, run_id).run_id, call.by)
     call.wake()
-    return RunSummary.of(row)
+    return RunSummary.of(row, call.principal)
 
 
 def abandon(call: Call, run_id: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
@@ -9,14 +10,17 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from hive_agents.base import Diagnostic, HiveError, NotFound
+from hive_agents.access import Principal
+from hive_agents.base import Diagnostic, HiveError, NotFound, one_line
 from hive_agents.base.files import NAME_PATTERN, FewEntries, Reference, ShortName
 from hive_agents.copilot import DocumentFilter
-from hive_agents.runs import RunRow
+from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, RunRow
 from hive_agents.server.api import Query, Value
 
 OPENAI = "/v1/"
 """The prefix of the paths of OpenAI's protocol."""
+ABOUT = 120
+"""Characters of what a run is about."""
 T = TypeVar("T")
 Limit = Annotated[int, Field(ge=1, le=500)]
 SentValue = ShortName | int | float | bool
@@ -110,14 +114,38 @@ class RunSummary(Value):
     max_usd: float | None
     stopped_by: str | None
     error: dict[str, Any] | None
+    about: str = Field(
+        "", description="what it does, in a line: its inputs, its question, or the configs before and after"
+    )
 
     @classmethod
-    def of(cls, row: RunRow) -> RunSummary:
-        """Return a run's summary; `max_usd` is an agent's budget, 0 without a limit, None for other graphs."""
+    def of(cls, row: RunRow, reader: Principal) -> RunSummary:
+        """Return a run's summary; `max_usd` is an agent's budget, 0 without a limit, None for other graphs.
+
+        What a question is about is told to who asked it.
+        """
         limits: dict[str, Any] = {}
+        about = ""
         with suppress(HiveError):  # a damaged input doesn't hide the row
             limits = row.value.get("limits") or {}
-        return cls(agent=row.agent, max_usd=limits.get("usd"), **row.summary)
+            about = _about(row, (row.tenant, row.user) == (reader.tenant, reader.user))
+        return cls(agent=row.agent, max_usd=limits.get("usd"), about=about, **row.summary)
+
+
+def _about(row: RunRow, own: bool) -> str:
+    """Raises: HIVE-407 where the run's input or result is damaged."""
+    if row.graph == AGENT_GRAPH:
+        values = row.value.get("input") or {}
+        texts = (
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values.values()
+        )
+        return one_line(" · ".join(texts), ABOUT)
+    if row.graph == CHAT_GRAPH:
+        return one_line((row.value.get("request") or {}).get("text", ""), ABOUT) if own else ""
+    found, names = row.result or {}, []
+    for side in ("baseline", "best"):
+        names += [config["config"] for config in [found.get(side)] if config]
+    return " → ".join(dict.fromkeys(names))
 
 
 class Acknowledged(Value):

@@ -24,10 +24,10 @@ async def test_an_operator_sees_runs_host_and_triggers_and_a_reader_their_own_ru
         assert "Nothing ran here yet" in empty
         run = (await asked(client, bearer(place), "how do I rotate an API token?"))["run_id"]
         mine = (await client.get("/colony", headers=bearer(place))).text
-        assert run in mine
+        assert f'<a href="/colony/runs/{run}"><bdi>how do I rotate an API token?</bdi></a>' in mine
         assert "Queen" not in mine
         whole = (await client.get("/colony", headers=bearer(place, "root", "operator"))).text
-        assert run in whole
+        assert f'<a href="/colony/runs/{run}">question</a>' in whole
         assert "Queen" in whole
         assert "No open ticket" in whole
         filtered = await client.get("/colony?status=failed&graph=worker", headers=bearer(place))
@@ -59,7 +59,6 @@ async def test_runs_of_agents_stand_before_the_questions_of_readers_which_are_fo
         everything = await shown("/colony?graph=all")
         assert "Questions of readers" not in everything
         assert "r0120" in everything
-        assert "open" in (await shown("/colony?status=queued")).partition("<summary>Questions")[0][-20:] or True
 
 
 async def test_agents_are_listed_with_what_they_need_or_what_is_wrong_with_them(tmp_path: Path) -> None:
@@ -110,13 +109,13 @@ async def test_a_run_is_followed_told_something_and_stopped(tmp_path: Path) -> N
     place = sample(tmp_path / "ws")
     noting_agent(place, budget={"usd": 2.5})
     async with served(place) as client, chromium() as browser:
-        run, request = await started(client, place)
+        _, request = await started(client, place)
         url = str(client.base_url)
         async with signed_in(browser, url, place, "root", "operator", "reader", viewport=NARROW) as page:
             await page.goto("/colony")
             await require_accessible(page)
             assert await page.get_by_text("of $2.50").filter(visible=True).is_visible()
-            await page.get_by_role("link", name=run).first.click()
+            await page.get_by_role("link", name="writer", exact=True).first.click()
             await page.get_by_text("I will note it.").wait_for()
             await require_accessible(page)
             await page.get_by_label("Tell the agent").fill("be brief")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,15 @@ async def test_what_is_not_proved_is_not_the_first_thing_to_deploy(tmp_path: Pat
     button = form[form.index("<button") : form.index("</button>")]
     style = "" if decision == "passed" else ' class="quiet"'
     assert button == f'<button type="submit"{style}>Deploy'
+    said = {
+        "passed": "Proved better: +0.100 on 24 questions",
+        "inconclusive": "Better by +0.100 on 24 questions that the search never saw, which may be chance",
+        "blocked": "something would be worse for readers",
+        None: "Whether that holds on others was not measured",
+    }
+    assert said[decision] in page[: page.index('id="chart"')]
+    assert ("Label more questions" in page) == (decision != "passed")
+    assert re.search(r"<h1><bdi>\S+ → v9</bdi></h1>", page)
 
 
 async def test_a_search_that_failed_says_what_comes_next(tmp_path: Path) -> None:

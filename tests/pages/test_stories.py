@@ -185,7 +185,7 @@ STORIES = {
         look("labels"),
         press(button("Save and go on", exact=False)),
         see("The labels are saved."),
-        press(link("Optimization")),
+        press(link("Improve")),
         press(button("Start")),
         see("Best config"),
         look("what was found"),

@@ -242,9 +242,9 @@ async def test_a_run_and_the_colony_are_followed_though_streams_break(
         assert await page.get_by_role("button", name="Stop").count() == 0
         assert await page.get_by_label("Tell the agent").input_value() == "half a sentence"
         await colony.bring_to_front()
-        await colony.locator("#runs tr", has_text=run).locator(".badge.good").wait_for()
+        await colony.locator(f"#runs tr:has(a[href$='{run}'])").locator(".badge.good").wait_for()
         again, _ = await started(client, place)
-        await colony.locator("#runs tr", has_text=again).locator(".badge.warn").wait_for()
+        await colony.locator(f"#runs tr:has(a[href$='{again}'])").locator(".badge.warn").wait_for()
 
 
 async def test_pages_go_on_after_the_server_was_restarted(tmp_path: Path) -> None:

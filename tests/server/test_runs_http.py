@@ -160,7 +160,8 @@ async def test_an_operator_sees_that_a_colleague_asked_and_not_what_came_of_it(
     await followed(client, run["events"], bearer(place))
     root = bearer(place, "root")
     shown = (await client.get(f"/api/runs/{run['run_id']}", headers=root)).json()
-    assert (shown["run"]["status"], shown["result"]) == ("done", None)
+    assert (shown["run"]["status"], shown["result"], shown["run"]["about"]) == ("done", None, "")
+    assert (await client.get("/api/runs", headers=bearer(place))).json()["runs"][0]["about"] == QUESTION
     seen = await followed(client, run["events"], root)
     assert text_of(seen) == ""
 

@@ -77,7 +77,8 @@
   function series() {
     let train = null;
     let validation = null;
-    const data = [[], [], [], []];
+    const best = document.getElementById("chart").dataset.best;
+    const data = [[], [], [], [], []];
     for (const one of trials) {
       if (one.verdict === "accept" && one.train !== null && (train === null || one.train > train)) {
         train = one.train;
@@ -87,6 +88,7 @@
       data[1].push(one.train);
       data[2].push(train);
       data[3].push(validation);
+      data[4].push(best && one.config === best ? one.train : null);
     }
     return data;
   }
@@ -98,18 +100,19 @@
       return;
     }
     const words = place.dataset;
-    const axis = () => ({ stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } });
+    const axis = (label) => ({ label, labelSize: 22, stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } });
     plot = new uPlot(
       {
         width: place.clientWidth,
         height: Math.min(320, Math.max(220, place.clientWidth / 3)),
         scales: { x: { time: false } },
-        axes: [axis(), axis()],
+        axes: [axis(words.labelNumber), axis(words.labelMeasure)],
         series: [
           { label: words.labelNumber },
           { label: words.labelTrial, stroke: colour("--soft"), paths: () => null, points: { show: true, size: 5, fill: colour("--soft") } },
           { label: words.labelTrain, stroke: colour("--accent"), width: 2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } },
           { label: words.labelValidation, stroke: colour("--good"), width: 2, dash: [6, 4], paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } },
+          { label: words.labelBest, stroke: colour("--accent"), paths: () => null, points: { show: true, size: 13, width: 3, fill: colour("--ground") } },
         ],
         hooks: { setCursor: [hovered] },
       },
