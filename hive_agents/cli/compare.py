@@ -10,7 +10,7 @@ from hive_agents.cli.evaluate import SplitOption
 from hive_agents.cli.surface import GoldenOption, Surface, figure, with_surface
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from rich.table import Table
 
@@ -56,7 +56,7 @@ def command(
     surface.show(comparison.to_json(hide=hidden), *_parts(comparison, hidden))
 
 
-def _engine_parts(comparison: EngineComparison, hidden: str | None) -> list[Any]:
+def _engine_parts(comparison: EngineComparison, hidden: Collection[str]) -> list[Any]:
     from rich.table import Table
 
     title = f"{comparison.config}, {count(len(comparison.queries), 'query')}"
@@ -69,9 +69,7 @@ def _engine_parts(comparison: EngineComparison, hidden: str | None) -> list[Any]
         f" {comparison.identical:.0%} of the lists are identical",
     ]
     lines += [f"  {count(n, 'query')}: {reason}" for reason, n in comparison.reasons.items()]
-    different = [
-        query for query in comparison.queries if query.overlap < 1 and (hidden is None or query.query.split != hidden)
-    ]
+    different = [query for query in comparison.queries if query.overlap < 1 and query.query.id not in hidden]
     if different:
         table = Table(title="lists that differ most" + (" (holdout not shown)" if hidden else ""), title_justify="left")
         for name in ("id", "query", "overlap"):
@@ -102,7 +100,7 @@ def _metrics_table(
     return table
 
 
-def _parts(comparison: Comparison, hidden: str | None) -> list[Any]:
+def _parts(comparison: Comparison, hidden: Collection[str]) -> list[Any]:
     from rich.table import Table
 
     a, b, d = comparison.a, comparison.b, comparison.difference
@@ -121,7 +119,7 @@ def _parts(comparison: Comparison, hidden: str | None) -> list[Any]:
     changed = [
         (y.nudcg - x.nudcg, x.query.id, x.query.query, x.nudcg, y.nudcg)
         for x, y in zip(a.queries, b.queries, strict=True)
-        if x.nudcg != y.nudcg and (hidden is None or x.query.split != hidden)
+        if x.nudcg != y.nudcg and x.query.id not in hidden
     ]
     if changed:
         table = Table(

@@ -180,12 +180,13 @@ def _measured(workspace: Workspace) -> dict[str, Any]:
     from contextlib import suppress
 
     from hive_agents.base import HiveError
-    from hive_agents.evaluation import evaluate
+    from hive_agents.evaluation import evaluate, held_out, load_golden
 
     with suppress(HiveError):
-        evaluation = evaluate(workspace)
-        held_out = sum(scored.query.split == "holdout" for scored in evaluation.queries)
-        return {"metrics": evaluation.metrics, "queries": len(evaluation.queries), "held_out": held_out}
+        golden = load_golden(workspace)
+        evaluation = evaluate(workspace, golden=golden)
+        held = len(held_out(golden) or ())
+        return {"metrics": evaluation.metrics, "queries": len(evaluation.queries), "held_out": held}
     return {"metrics": None, "queries": 0, "held_out": 0}
 
 

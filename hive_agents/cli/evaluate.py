@@ -50,8 +50,8 @@ def command(
     surface.show(value, *_parts(evaluation, hidden, visible))
 
 
-def _parts(evaluation: Evaluation, hidden: str | None, visible: Collection[str]) -> list[Any]:
-    """Return the tables; queries of the split `hidden` aren't listed, nor hits that aren't in `visible` documents."""
+def _parts(evaluation: Evaluation, hidden: Collection[str], visible: Collection[str]) -> list[Any]:
+    """Return the tables; queries with the ids `hidden` aren't listed, nor hits outside `visible` documents."""
     from rich.table import Table
 
     metrics = evaluation.metrics
@@ -74,7 +74,7 @@ def _parts(evaluation: Evaluation, hidden: str | None, visible: Collection[str])
     if abstention["n"]:
         unanswerable = count(int(abstention["n"]), "query")
         parts.append(f"{unanswerable} without an answer here: nUDCG {figure(abstention['nudcg'])} on them")
-    listed = [query for query in evaluation.queries if hidden is None or query.query.split != hidden]
+    listed = [query for query in evaluation.queries if query.query.id not in hidden]
     worst = sorted(listed, key=lambda query: (query.nudcg, query.query.id))[:5]
     if worst:
         table = Table(title="the worst queries" + (" (holdout not shown)" if hidden else ""), title_justify="left")

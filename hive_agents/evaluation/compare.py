@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ class Comparison:
     difference: PairedDifference
     changes: list[dict[str, Any]]
 
-    def to_json(self, *, hide: str | None = None) -> dict[str, Any]:
+    def to_json(self, *, hide: Collection[str] = ()) -> dict[str, Any]:
         pairs = zip(self.a.queries, self.b.queries, strict=True)
         return {
             "a": {"config": self.a.config, "metrics": self.a.metrics},
@@ -29,7 +30,7 @@ class Comparison:
             "queries": [
                 {"id": a.query.id, "query": a.query.query, "a": a.nudcg, "b": b.nudcg, "delta": b.nudcg - a.nudcg}
                 for a, b in pairs
-                if hide is None or a.query.split != hide
+                if a.query.id not in hide
             ],
             "changes": self.changes,
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,8 +92,8 @@ class EngineComparison:
         """The number of queries by reason."""
         return dict(Counter(reason for query in self.queries for reason in query.reasons.values()))
 
-    def to_json(self, *, hide: str | None = None) -> dict[str, Any]:
-        """Return the comparison; `hide` is a split whose queries aren't listed."""
+    def to_json(self, *, hide: Collection[str] = ()) -> dict[str, Any]:
+        """Return the comparison; the queries with the ids `hide` aren't listed."""
         return {
             "config": self.config,
             "engines": list(self.engines),
@@ -105,7 +105,7 @@ class EngineComparison:
             "reasons": self.reasons,
             "embedded": {"metrics": self.embedded.metrics},
             "engine": {"metrics": self.engine.metrics},
-            "queries": [query.to_json() for query in self.queries if hide is None or query.query.split != hide],
+            "queries": [query.to_json() for query in self.queries if query.query.id not in hide],
         }
 
 

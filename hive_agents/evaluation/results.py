@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,8 +105,8 @@ class Evaluation:
     def scores(self) -> list[float]:
         return [query.nudcg for query in self.queries]
 
-    def to_json(self, *, split: str | None = None, hide: str | None = None) -> dict[str, Any]:
-        """Return the measurement; `hide` names a split whose queries count in the means but aren't listed."""
+    def to_json(self, *, split: str | None = None, hide: Collection[str] = ()) -> dict[str, Any]:
+        """Return the measurement; the queries with the ids `hide` count in the means but aren't listed."""
         return {
             "config": self.config,
             "k": self.k,
@@ -117,7 +117,7 @@ class Evaluation:
             "abstention": self.abstention,
             "index_hash": self.index_hash,
             "golden_hash": self.golden_hash,
-            "queries": [query.to_json() for query in self.queries if hide is None or query.query.split != hide],
+            "queries": [query.to_json() for query in self.queries if query.query.id not in hide],
         }
 
 

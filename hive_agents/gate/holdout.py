@@ -9,9 +9,17 @@ from typing import Any
 
 from hive_agents.access import Principal
 from hive_agents.base import Diagnostic, HiveError
-from hive_agents.evaluation import GoldenSet, held_out, load_golden, spent_alpha, viewable_golden
+from hive_agents.evaluation import (
+    GoldenSet,
+    concealed,
+    held_out,
+    load_golden,
+    spent_alpha,
+    split as splits_of,
+    viewable_golden,
+)
 from hive_agents.gate.certificate import log_verdict
-from hive_agents.gate.ledger import MAX_USES, looks, spend
+from hive_agents.gate.ledger import MAX_USES, looks, spend_of
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -66,36 +74,60 @@ def proof_of(workspace: Workspace) -> Proof | None:
 
 def visible_part(
     workspace: Workspace, path: Path | None, split: str | None, purpose: str, viewer: Principal | None = None
-) -> tuple[GoldenSet, str | None, list[Diagnostic]]:
-    """Return the queries to measure, the split whose queries may not be listed, and diagnostics.
+) -> tuple[GoldenSet, frozenset[str], list[Diagnostic]]:
+    """Return the queries to measure, the ids of those that may not be listed, and diagnostics.
 
     The queries are those that `viewer` may know, as for `viewable_golden`. Without a split all of them count and the
     holdout's stay unlisted. Asking for the holdout spends a use.
     Raises: HIVE-409 for an unknown or empty split, HIVE-413 for the holdout where a broken log can't count its uses.
     """
     golden = viewable_golden(workspace, viewer, path)
+    whole = _whole(workspace, path, golden, viewer)
     if split is None:
-        return golden, "holdout", []
+        return golden, frozenset(query.id for query in held_out(whole) or ()), []
     name = split.lower()
-    chosen = golden.split(name) if name in ("train", "validation", "holdout") else None  # type: ignore[arg-type]
-    if chosen is None or not len(chosen):
+    members = _part(whole, name)
+    chosen = golden.only(query.id for query in members)
+    if not len(chosen):
         named = sorted({query.split for query in golden if query.split})
         fix = f"the golden set has: {', '.join(named)}" if named else 'give queries a "split" in the golden set'
         raise HiveError.of("HIVE-409", f'there is no split "{split}"', file=golden.file, path="queries", fix=fix)
     if name != "holdout":
-        return chosen, None, []
+        return chosen, frozenset(), []
     if not (verdict := log_verdict(workspace)).ok:
         raise audit.broken(verdict)
     # Whoever looks at a part of the holdout has looked at it.
-    whole = chosen if viewer is None else load_golden(workspace, path).split("holdout")
-    use = spend(workspace, whole, purpose)
+    use = spend_of(workspace, whole, members, purpose)
+    assert use is not None
     if use.exhausted:
         message = f"{MAX_USES} looks at this holdout led to no deployment: it can't prove anything any more"
         return (
             chosen,
-            None,
+            frozenset(),
             [Diagnostic("HIVE-308", message, golden.file, "queries", "write new queries", severity="warning")],
         )
     message = f"use {use.j} of {MAX_USES} of this holdout; the gate's next test of it must reach a stricter level"
     fix = "look at train and validation while you work, and leave the holdout to the gate"
-    return chosen, None, [Diagnostic("HIVE-308", message, golden.file, "queries", fix, severity="info")]
+    return chosen, frozenset(), [Diagnostic("HIVE-308", message, golden.file, "queries", fix, severity="info")]
+
+
+def _whole(workspace: Workspace, path: Path | None, golden: GoldenSet, viewer: Principal | None) -> GoldenSet:
+    """Return the golden set whose part `golden` is the viewer's: the part alone would be divided into other splits.
+
+    Raises: as `viewable_golden`.
+    """
+    if viewer is None:
+        return golden
+    try:
+        return load_golden(workspace, path)
+    except HiveError as error:
+        raise concealed(error) from None
+
+
+def _part(golden: GoldenSet, name: str) -> GoldenSet:
+    """Return the queries of a split: those that name it, else those that the gate puts into it."""
+    parts = splits_of(golden)
+    if parts.regime in ("named", "uncertified"):
+        return golden.only(query.id for query in golden if query.split == name)
+    hashed = {"train": parts.train, "validation": parts.validation, "holdout": parts.holdout}
+    return hashed.get(name) or golden.only([])

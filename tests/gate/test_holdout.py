@@ -4,11 +4,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
+from hive_agents.evaluation import evaluate, held_out, load_golden, split
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.gate.deploy import deploy, rollback
 from hive_agents.gate.gate import run_gate
@@ -16,7 +18,7 @@ from hive_agents.gate.holdout import proof_left, visible_part
 from hive_agents.gate.ledger import KIND, MAX_USES, distinct, query_hashes, spend, uses
 from hive_agents.ranking import SearchEngine, named_config
 from hive_agents.store import audit
-from tests.topics import TOPICS, holdout_queries, query, write_golden
+from tests.topics import TOPICS, holdout_queries, in_wordings, indexed_engine, query, write_golden
 
 
 def test_uses_count_up_and_are_in_the_audit_log(topics: Workspace) -> None:
@@ -157,21 +159,22 @@ def test_processes_that_look_at_once_never_share_a_level(topics: Workspace) -> N
 def test_without_a_split_all_count_and_the_holdout_stays_unlisted(topics: Workspace) -> None:
     write_golden(topics, holdout_queries())
     golden, hidden, warnings = visible_part(topics, None, None, "evaluate")
-    assert (len(golden), hidden, warnings) == (26, "holdout", [])
+    assert (len(golden), warnings) == (26, [])
+    assert hidden == {query.id for query in golden.split("holdout")}
     assert list(audit.entries(topics)) == []
 
 
 def test_train_is_free_to_look_at(topics: Workspace) -> None:
     write_golden(topics, holdout_queries())
     golden, hidden, warnings = visible_part(topics, None, "Train", "evaluate")
-    assert ([q.id for q in golden], hidden, warnings) == (list(TOPICS[:2]), None, [])
+    assert ([q.id for q in golden], hidden, warnings) == (list(TOPICS[:2]), frozenset(), [])
     assert list(audit.entries(topics)) == []
 
 
 def test_looking_at_the_holdout_spends_a_use_and_says_so(topics: Workspace) -> None:
     write_golden(topics, holdout_queries())
     golden, hidden, (said,) = visible_part(topics, None, "holdout", "evaluate")
-    assert (len(golden), hidden) == (24, None)
+    assert (len(golden), hidden) == (24, frozenset())
     assert (said.code, said.severity, said.file, said.path) == ("HIVE-308", "info", "evals/golden.json", "queries")
     assert said.message.startswith(f"use 1 of {MAX_USES}")
     assert said.fix
@@ -180,6 +183,44 @@ def test_looking_at_the_holdout_spends_a_use_and_says_so(topics: Workspace) -> N
     assert (said.code, said.severity) == ("HIVE-308", "warning")
     assert said.fix
     assert len(list(audit.entries(topics, KIND))) == MAX_USES
+
+
+def unnamed_queries() -> list[dict[str, Any]]:
+    """Questions on all topics, none of which names a split."""
+    return [{key: value for key, value in one.items() if key != "split"} for one in in_wordings(TOPICS, 5)]
+
+
+def test_what_the_gate_holds_out_of_a_set_without_names_stays_unlisted(topics: Workspace) -> None:
+    write_golden(topics, unnamed_queries())
+    indexed_engine(topics)
+    golden, hidden, _ = visible_part(topics, None, None, "evaluate")
+    held = held_out(golden)
+    assert held is not None
+    assert hidden == {query.id for query in held}
+    listed = {query["id"] for query in evaluate(topics, "careful", golden=golden).to_json(hide=hidden)["queries"]}
+    assert listed == {query.id for query in golden} - hidden
+    assert list(audit.entries(topics)) == []
+
+
+def test_a_set_without_names_has_the_splits_of_the_gate_and_the_optimizer(topics: Workspace) -> None:
+    parts = split(write_golden(topics, unnamed_queries()))
+    assert parts.holdout is not None
+    for name, expected in {"train": parts.train, "validation": parts.validation, "HOLDOUT": parts.holdout}.items():
+        chosen, hidden, _ = visible_part(topics, None, name, "evaluate")
+        assert ([q.id for q in chosen], hidden) == ([q.id for q in expected], frozenset())
+    assert [entry["j"] for entry in audit.entries(topics, KIND)] == [1]
+    careful, naive = (named_config(topics, name) for name in ("careful", "naive"))
+    use = run_gate(topics, indexed_engine(topics), careful, naive, load_golden(topics)).use
+    assert use is not None
+    assert use.j == 2
+
+
+def test_too_few_queries_without_names_are_listed_and_have_no_splits(topics: Workspace) -> None:
+    write_golden(topics)
+    golden, hidden, _ = visible_part(topics, None, None, "evaluate")
+    assert (len(golden), hidden) == (len(TOPICS), frozenset())
+    with pytest.raises(HiveError, match='no split "train"'):
+        visible_part(topics, None, "train", "evaluate")
 
 
 @pytest.mark.parametrize("split", ["test", "validation", ""])
