@@ -45,11 +45,23 @@ async def test_a_result_opens_its_document_with_its_passages_marked(tmp_path: Pa
         unfolding = re.search(r'hx-get="(/chat/runs/[^"]+/passages[^"]+)"', page.text)
         assert unfolding is not None
         more = await client.get(unfolding[1].replace("&amp;", "&"), headers=dana)
-        folded = page.text.split('<div class="passages">')[1].split("</div>")[0]
+        folded = page.text.split('<div class="passages">')[1].split("<p><button")[0]
         assert more.text.count('class="passage') == folded.count('class="passage')
         assert "<mark>" in more.text
         assert (await client.get(unfolding[1], headers=bearer(place, "alice"))).status_code == 404
         assert (await client.get(f"/chat/{run['thread_id']}", headers=bearer(place, "alice"))).status_code == 404
+
+
+async def test_a_table_in_a_passage_is_a_table(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        dana = bearer(place)
+        run = await answered(client, dana, "smallest volume the P50 can do")
+        page = (await client.get(f"/chat/{run['thread_id']}", headers=dana)).text
+        tried = (await client.get("/documents/try?query=smallest volume the P50 can do", headers=dana)).text
+    for text in (page, tried):
+        assert '<th scope="col">head</th><th scope="col"><mark>smallest</mark> <mark>volume</mark></th>' in text
+        assert "<tr><td><mark>P50</mark></td><td>0.5 µl</td><td>50 µl</td></tr>" in text
 
 
 async def test_a_run_that_is_no_turn_of_the_conversation_is_unknown(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hive_agents.server.auth import OPERATOR, READER, Call
 from hive_agents.server.copilot import Why
 from hive_agents.server.pages import library
 from hive_agents.server.pages.documents import shown_document
-from hive_agents.server.pages.passages import claims, marked
+from hive_agents.server.pages.passages import blocks, claims
 from hive_agents.server.pages.view import Pages
 
 pages = Pages()
@@ -109,7 +109,7 @@ def passages_of(result: dict[str, Any]) -> list[dict[str, Any]]:
     windows = result["windows"] or [{"marked": result["excerpt"], "best": False}]
     large = result["rank"] == 1 and len(windows) > 1
     ordered = sorted(windows, key=lambda one: not one["best"]) if large else windows
-    return [{"parts": marked(one["marked"]), "large": large and one["best"]} for one in ordered]
+    return [{"blocks": blocks(one["marked"]), "large": large and one["best"]} for one in ordered]
 
 
 def _reply(call: Call, run_id: str, thread_id: str | None = None) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from hive_agents.server import copilot, documents, sources
 from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, READER, Call
 from hive_agents.server.pages.documents import shown_document
-from hive_agents.server.pages.passages import marked
+from hive_agents.server.pages.passages import blocks
 from hive_agents.server.pages.view import Pages
 from hive_agents.sync import examine_documents
 
@@ -50,7 +50,7 @@ async def tried(call: Call) -> dict[str, Any]:
         return {"results": [], "question": "", "notice": None}
     found = await copilot.query(call, copilot.SearchRequest(query=question))
     best = [next((one.marked for one in each.windows if one.best), each.excerpt) for each in found.results]
-    results = list(zip(found.results, map(marked, best), strict=True))
+    results = list(zip(found.results, map(blocks, best), strict=True))
     return {"results": results, "question": question, "notice": found.notice}
 
 

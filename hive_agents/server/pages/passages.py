@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 
 _WORD = re.compile(r"\w+")
 _MARK = re.compile(r"</?mark>")
 _CITED = re.compile(r"(?<!\s)\s*((?:\[\d{1,3}\]\s*)*\[\d{1,3}\])([.,;:!?]*)")
 _TABLE_ROW = re.compile(r"^[ ]*\|.*$", re.M)
+_CELLS = " | "
+MOST_COLUMNS = 6
+"""Columns of a table that is shown as one: a wider one would be wider than a telephone."""
 _SEED = 3
 """Consecutive words by which a place is found; a shorter passage is found by all its words."""
 NEAR = 250
@@ -23,6 +26,14 @@ class TextPart:
 
     text: str
     kind: str = ""
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """A paragraph in parts, or the rows of a table, the first of which is its head: each a list of cells in parts."""
+
+    parts: list[TextPart] = field(default_factory=list)
+    rows: list[list[list[TextPart]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,33 @@ def marked(excerpt: str) -> list[TextPart]:
     """
     pieces = _MARK.split(excerpt)
     return [TextPart(text, "match" if n % 2 else "") for n, text in enumerate(pieces) if text]
+
+
+def blocks(excerpt: str) -> list[TextBlock]:
+    r"""Return an excerpt's paragraphs and tables, whose rows the copilot writes as lines of cells.
+
+    >>> told, table = blocks("Limits\nhead | most\n<mark>P50</mark> | 50 µl")
+    >>> told.parts, [[cell[0].text for cell in row] for row in table.rows]
+    ([TextPart(text='Limits', kind='')], [['head', 'most'], ['P50', '50 µl']])
+    """
+    found = []
+    runs = groupby(excerpt.split("\n"), key=_columns)
+    for columns, run in runs:
+        lines = list(run)
+        if columns and len(lines) > 1:
+            found.append(TextBlock(rows=[[marked(cell) for cell in line.split(_CELLS)] for line in lines]))
+        elif found and not found[-1].rows:
+            found[-1].parts.extend([TextPart("\n"), *marked("\n".join(lines))])
+        else:
+            found.append(TextBlock(parts=marked("\n".join(lines))))
+    return [block for block in found if block.rows or block.parts]
+
+
+def _columns(line: str) -> int:
+    """Return the number of a row's cells, 0 for a line that is no row, or one too wide to be shown as one."""
+    cells = line.split(_CELLS)
+    whole = all(cell.count("<mark>") == cell.count("</mark>") for cell in cells)
+    return len(cells) if 1 < len(cells) <= MOST_COLUMNS and whole else 0
 
 
 def claims(answer: str, cited: Collection[int]) -> list[list[ShownClaim]]:
