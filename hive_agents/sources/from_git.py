@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from hive_agents.base import HiveError
-from hive_agents.readers import ImportFailure
+from hive_agents.readers import MAX_BYTES, ImportFailure
 from hive_agents.sources.contract import DocumentSource, MissedItem, SeenItems, SourceFailure, SourceItem, SourceOptions
-from hive_agents.sync import list_files
+from hive_agents.sync import git_output, list_files
 
 _SECONDS = 600
 _REMOTE = re.compile(r"(?:https?|ssh)://[^-]|[\w.-]+@[\w.-]+:")
@@ -67,7 +66,6 @@ class GitSource(DocumentSource[GitOptions]):
     def _git(self, config: Mapping[str, str], *arguments: str) -> None:
         """Run git without prompts, hooks and other ways than ssh and http(s); `config` isn't seen in its arguments."""
         env = {
-            **os.environ,
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_ALLOW_PROTOCOL": "https:http:ssh",
             "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oStrictHostKeyChecking=yes",
@@ -75,14 +73,11 @@ class GitSource(DocumentSource[GitOptions]):
         }
         for number, (key, value) in enumerate(config.items()):
             env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-        command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "http.followRedirects=false", *arguments]
+        command = ["-c", "core.hooksPath=/dev/null", "-c", "http.followRedirects=false", *arguments]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_SECONDS, env=env, stdin=subprocess.DEVNULL)
+            git_output(command, seconds=_SECONDS, most=MAX_BYTES, env=env)
         except FileNotFoundError:
             message = "a source of the kind git needs git, which isn't installed"
             raise HiveError.of("HIVE-411", message, fix="install git") from None
-        except subprocess.TimeoutExpired:
-            raise SourceFailure(f"git did not answer within {_SECONDS} seconds") from None
-        if done.returncode:
-            why = done.stderr.decode(errors="replace").strip().splitlines() or ["git failed"]
-            raise SourceFailure(why[-1].removeprefix("fatal: "))
+        except ImportFailure as failure:
+            raise SourceFailure(str(failure)) from None

@@ -11,6 +11,9 @@ from .forgetting import (
     ForgetReport as ForgetReport,
     forget_sources as forget_sources,
 )
+from .git import (
+    git_output as git_output,
+)
 from .importing import (
     MayDelete as MayDelete,
     changes as changes,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -13,6 +12,7 @@ from typing import Any
 
 from hive_agents.base import HiveError
 from hive_agents.readers import MAX_BYTES, ImportFailure, TableRow, read
+from hive_agents.sync.git import git_output
 from hive_agents.sync.ignoring import GitIgnore, file_is_ignored, folder_is_ignored, is_workspaces_own
 
 _GIT_SECONDS = 120
@@ -21,6 +21,8 @@ _OWN = "the workspace's own"
 _DEEPEST = 200
 """Levels of folders; Python walks them by calls within calls."""
 _NEITHER = "neither a file nor a folder"
+_MOST_LISTED = 10_000_000
+"""Bytes of the list of a revision's files: some hundred thousand."""
 _LINK, _SUBMODULE = "120000", "160000"
 
 
@@ -234,7 +236,8 @@ def _revision(path: Path, rev: str) -> Listing:
     listing = Listing()
     exists = False
     blobs: list[tuple[PurePosixPath, str]] = []
-    for entry in _git(folder, "ls-tree", "-r", "-z", commit).split(b"\0"):
+    wanted = ["--", str(below)] if below.parts else []
+    for entry in _git(folder, "ls-tree", "-r", "-z", commit, *wanted, most=_MOST_LISTED).split(b"\0"):
         if not entry:
             continue
         attributes, _, name = entry.partition(b"\t")
@@ -278,22 +281,14 @@ class _Blobs:
         return {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdigit()}
 
 
-def _git(folder: Path, *arguments: str, stdin: str = "") -> bytes:
+def _git(folder: Path, *arguments: str, stdin: str = "", most: int = MAX_BYTES) -> bytes:
     """Return the output of a git command, run without hooks, network and prompts. Raises: ImportFailure."""
     isolation = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
-    command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments]
+    command = ["-c", "core.fsmonitor=false", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(
-            command, input=stdin.encode(), capture_output=True, timeout=_GIT_SECONDS, env={**os.environ, **isolation}
-        )
+        return git_output(command, seconds=_GIT_SECONDS, most=most, stdin=stdin.encode(), env=isolation)
     except FileNotFoundError:
         raise ImportFailure("reading a revision needs git, which isn't installed") from None
-    except subprocess.TimeoutExpired:
-        raise ImportFailure(f"git did not answer within {_GIT_SECONDS} seconds") from None
-    if done.returncode:
-        why = done.stderr.decode(errors="replace").strip().splitlines() or ["git failed"]
-        raise ImportFailure(why[-1].removeprefix("fatal: "))
-    return done.stdout
 
 
 def split_pattern(text: str) -> tuple[Path, str]:

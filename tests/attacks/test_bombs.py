@@ -31,6 +31,7 @@ from hive_agents.base.files import (
 from hive_agents.memory import DataFiles, Spillover, ToolResult
 from hive_agents.readers import ImportFailure, conversion, convert
 from hive_agents.readers.from_markdown import from_markdown, from_mdx
+from hive_agents.sync import list_files
 from tests.conftest import write_document
 from tests.sample import hive
 
@@ -380,3 +381,22 @@ def test_a_small_text_may_compute_for_less_time_than_a_large_one() -> None:
     allowed = [conversion._work(b"x" * size, "asciidoc") for size in (10, 100_000, 1_000_000)]
     assert allowed == [10, 15, 60]
     assert conversion._work(b"x", "pdf") is None
+
+
+def test_a_revision_of_ten_thousand_million_files_is_refused_before_they_are_listed(tmp_path: Path) -> None:
+    """Ten trees of three hundred bytes, each ten times in the next one: its list filled 200 MB of memory a second."""
+    folder = tmp_path / "bomb"
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+
+    def git(*arguments: str, said: str = "") -> str:
+        command = ["git", "-C", str(folder), "-c", "user.name=dana", "-c", "user.email=dana@example.org", *arguments]
+        return subprocess.run(command, input=said, capture_output=True, text=True, check=True).stdout.strip()
+
+    kind, made = "100644 blob", git("hash-object", "-w", "--stdin", said="# A\n")
+    for _ in range(10):
+        kind, made = "040000 tree", git("mktree", said="".join(f"{kind} {made}\td{n}.md\n" for n in range(10)))
+    git("update-ref", "HEAD", git("commit-tree", made, "-m", "a bomb"))
+    with pytest.raises(ImportFailure, match="name a folder"):
+        list_files(folder, rev="HEAD")
+    part = folder.joinpath(*["d1.md"] * 8)
+    assert len(list_files(part, rev="HEAD").found) == 100

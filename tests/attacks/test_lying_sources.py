@@ -322,3 +322,12 @@ def test_a_mail_server_that_says_what_it_has_is_read(tmp_path: Path, monkeypatch
     with mailbox({}) as url:
         report = run(tmp_path, monkeypatch, "imap", url, tls=False)
     assert (report.status, documents(tmp_path)) == ("done", ["inbox/7-1.md"])
+
+
+def test_a_git_server_whose_answer_has_no_end_fills_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says first is kept by git's own process, which grew by 170 MB a second for ten minutes."""
+    monkeypatch.setattr("hive_agents.sync.git.GIT_MEMORY", 300_000_000)
+    kind = {"content-type": "application/x-git-upload-pack-advertisement"}
+    with web(lambda *_: (200, ENDLESS, kind)) as (url, asked):
+        report = run(tmp_path, monkeypatch, "git", f"{url}/x.git")
+    assert (report.status, len(asked)) == ("failed", 1)
