@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,8 +16,9 @@ from hive_agents import Workspace
 from hive_agents.base import unfetched
 from hive_agents.copilot.answer import Passage, cleaned
 from hive_agents.server.protocols.agui_events import spoken, text_message
+from tests.agents.conftest import agent_json, node, write_json
 from tests.conftest import write_document
-from tests.server.serving import bearer, sample, served
+from tests.server.serving import bearer, posted, sample, served
 
 TARGET = "http://taker.example/what-the-reader-may-see"
 FETCHING = [
@@ -36,6 +38,8 @@ FETCHING = [
     f"Keys <style>p {{background: url({TARGET})}}</style> expire [1].",
     f"Keys <svg><image href='{TARGET}'/></svg> expire [1].",
     f"Keys !</mark>[a]({TARGET}) expire [1].",
+    f"<iframe a<b src={TARGET}></iframe> keys expire [1].",
+    f"<table a<b background={TARGET}></table> keys expire [1].",
 ]
 PASSAGE = Passage(1, "keys.md#0", "keys.md", "Keys", "", "Keys expire after a year.")
 
@@ -113,3 +117,44 @@ async def test_no_way_to_a_client_that_renders_fetches_anything(place: Workspace
     assert "ebrafish" in content
     assert "ebrafish" in exported
     assert (fetched(content), fetched(exported)) == ([], [])
+
+
+SAID_IN_TWO = [
+    ("All done!", f"[a]({TARGET})"),
+    ("<pre>\n<img", f" src={TARGET}></pre>"),
+    ("All <img alt=x", f" src={TARGET}>"),
+]
+
+
+@pytest.mark.parametrize(("first", "then"), SAID_IN_TWO)
+async def test_what_an_agent_says_in_two_messages_fetches_nothing(
+    place: Workspace, client: httpx.AsyncClient, first: str, then: str
+) -> None:
+    saved = {"name": "save_data", "args": {"filename": "a.md", "data": "x"}}
+    write_agent(place, {"content": first, "tool_calls": [saved]}, {"content": then, "tool_calls": [SET]})
+    who = bearer(place, "root", "operator")
+    said = {"model": "agent/writer", "messages": [{"role": "user", "content": "go"}]}
+    found = (await client.post("/v1/chat/completions", json=said, headers=who)).json()
+    content = found["choices"][0]["message"]["content"]
+    assert "taker" in content
+    assert not re.search("<img[^>]*taker", MarkdownIt("commonmark", {"html": True}).render(content))
+
+
+async def test_what_an_agent_asks_a_person_fetches_nothing(place: Workspace, client: httpx.AsyncClient) -> None:
+    question = {"name": "ask_user", "args": {"question": f"![which]({TARGET}) <img src={TARGET}> one?"}}
+    write_agent(place, {"content": "", "tool_calls": [question]})
+    who = bearer(place, "root", "operator", "approver")
+    sent = {"threadId": "t", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "go"}]}
+    [asked] = (await posted(client, "/agui/writer", sent, who))[-1].value["outcome"]["interrupts"]
+    assert "taker" in asked["message"]
+    assert fetched(asked["message"]) == []
+
+
+SET = {"name": "set_output", "args": {"key": "text", "value": "x"}}
+
+
+def write_agent(place: Workspace, *says: dict[str, Any]) -> None:
+    write_json(place, "script.jsonl", "\n".join(map(json.dumps, says)))
+    write_json(place, "goals/digest.json", {"id": "digest", "name": "Digest", "description": "d"})
+    asks = node("write", output_keys=["text"], client_facing=True)
+    write_json(place, "agents/writer.json", agent_json(asks, id="writer", model="scripted:script.jsonl"))

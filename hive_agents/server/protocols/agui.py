@@ -8,7 +8,6 @@ from ag_ui.core import RunAgentInput
 from starlette.responses import Response
 
 from hive_agents.agents import RunLog, serving_agent
-from hive_agents.approvals import ApprovalStore
 from hive_agents.base import HiveError
 from hive_agents.base.files import load_value, require_short
 from hive_agents.copilot import ThreadStore, remembered
@@ -17,8 +16,8 @@ from hive_agents.host import decide
 from hive_agents.runs import RunRow, RunStore, Scope
 from hive_agents.server import streams
 from hive_agents.server.api import Api, foreign, require_references
-from hive_agents.server.approvals import Decide
-from hive_agents.server.auth import ANYBODY, Call
+from hive_agents.server.approvals import Decide, readable
+from hive_agents.server.auth import ANYBODY, OPERATOR, Call
 from hive_agents.server.run_stream import RunStream
 from hive_agents.server.runs import StartRun, require_room, started
 
@@ -74,10 +73,10 @@ def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:
 
     Raises: as `runtime.decide`; HIVE-409 for an entry without a decision, and for two that contradict each other.
     """
-    store, row = ApprovalStore(call.workspace), None
+    row = None
     answers: dict[str, Decide] = {}
     for entry in sent.resume or ():
-        request = store.get(entry.interrupt_id)
+        request = readable(call, entry.interrupt_id)
         row = Scope(call.reaches()).run(call.workspace, str(request.run_id))
         answer = _answer(entry.status, entry.payload)
         if answers.setdefault(request.id, answer) != answer:
@@ -121,7 +120,11 @@ def _answer(status: str, payload: Any) -> Decide:
 
 
 def agent_input(call: Call, agent: str, inputs: Any, text: str) -> dict[str, Any]:
-    """Return the inputs of an agent: `inputs` where they are an object, else the text, for an agent with one input."""
+    """Return the inputs of an agent: `inputs` where they are an object, else the text, for an agent with one input.
+
+    Raises: HIVE-415 for a caller who may start none: whom nothing is started for learns of no agent.
+    """
+    call.require(OPERATOR)
     if isinstance(inputs, dict):
         return inputs
     spec = serving_agent(call.workspace, agent)[0]

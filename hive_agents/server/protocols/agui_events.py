@@ -144,7 +144,7 @@ class Projection:
         if event.type is EventType.RUN_FAILED:
             error = event.payload.get("error") or {}
             message = str(error.get("message", "the run failed")) if self._may_view_all() else "the run failed"
-            yield RunErrorEvent(message=message, code=error.get("code"))
+            yield RunErrorEvent(message=unfetched(message), code=error.get("code"))
             return
         if event.type is EventType.RUN_STOPPED:
             yield _delta("replace", "/status", "stopped")
@@ -171,7 +171,7 @@ class Projection:
         if may_view_all:
             facts |= {name: request.context[name] for name in ("tool", "args", "question", "options", "node")
                      if name in request.context}  # fmt: skip
-        message = request.title if may_view_all else f"a person has to decide: {request.kind}"
+        message = unfetched(request.title) if may_view_all else f"a person has to decide: {request.kind}"
         if hides([message, facts]):
             facts["warning"], message = UNSEEN, f"{spelled(message)} ({UNSEEN})"
         return Interrupt(

@@ -253,7 +253,7 @@ class _Answer:
             "model": wanted.model,
         }
         self._result: dict[str, Any] = {}
-        self._stopped = False
+        self._stopped = self._begun = False
         self._tells_usage = wanted.stream_options is not None and wanted.stream_options.include_usage
 
     async def pieces(self) -> AsyncIterator[str | None]:
@@ -285,7 +285,11 @@ class _Answer:
         pieces = []
         for event in group.events:
             value = event.model_dump(by_alias=True)
-            if value["type"] == "TEXT_MESSAGE_CONTENT":
+            if value["type"] == "TEXT_MESSAGE_START":
+                # Of two messages that are harmless each, "!" and "[a](…)", one would be an image.
+                pieces += ["\n\n"] if self._begun else []
+                self._begun = True
+            elif value["type"] == "TEXT_MESSAGE_CONTENT":
                 pieces.append(value["delta"])
             elif value["type"] == "RUN_ERROR":
                 raise RunFailed(value["message"], value.get("code"))

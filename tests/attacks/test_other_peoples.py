@@ -1,0 +1,70 @@
+"""What a caller may learn of agents, runs and requests that are none of theirs, by the doors of foreign protocols."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hive_agents import Workspace
+from tests.agents.conftest import agent_json, node, write_json
+from tests.server.serving import bearer, posted, sample, served
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    place = sample(tmp_path / "ws")
+    says = '{"tool_calls": [{"name": "ask_user", "args": {"question": "Which one?"}}]}'
+    write_json(place, "script.jsonl", says)
+    write_json(place, "goals/digest.json", {"id": "digest", "name": "Digest", "description": "d"})
+    asks = node("write", output_keys=["text"], client_facing=True)
+    write_json(place, "agents/writer.json", agent_json(asks, id="writer", model="scripted:script.jsonl"))
+    return place
+
+
+@pytest.fixture
+async def client(place: Workspace) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(place) as client:
+        yield client
+
+
+def turn(text: str, **more: Any) -> dict[str, Any]:
+    return {"threadId": "t", "runId": "r", "messages": [{"id": "m", "role": "user", "content": text}]} | more
+
+
+async def told(client: httpx.AsyncClient, path: str, body: Any, who: dict[str, str], *names: str) -> tuple[int, str]:
+    """Return the status and the text of an answer, without the names that were sent."""
+    answer = await client.post(path, json=body, headers=who)
+    text = answer.text
+    for name in names:
+        text = text.replace(name, "…")
+    return answer.status_code, text
+
+
+async def test_a_reader_is_not_told_which_agents_there_are(place: Workspace, client: httpx.AsyncClient) -> None:
+    who = bearer(place)
+    names = ("writer", "nothing")
+    by_agui = [await told(client, f"/agui/{name}", turn("go"), who, name) for name in names]
+    said = [{"role": "user", "content": "go"}]
+    asked = [{"model": f"agent/{name}", "messages": said} for name in names]
+    by_openai = [await told(client, "/v1/chat/completions", body, who, *names) for body in asked]
+    assert by_agui[0] == by_agui[1]
+    assert by_openai[0] == by_openai[1]
+    assert {by_agui[0][0], by_openai[0][0]} == {403}
+
+
+@pytest.mark.parametrize(("user", "roles"), [("dana", ("reader",)), ("hana", ("approver",)), ("hana", ("operator",))])
+async def test_somebody_elses_interrupt_answers_as_a_missing_one(
+    place: Workspace, client: httpx.AsyncClient, user: str, roles: tuple[str, ...]
+) -> None:
+    found = await posted(client, "/agui/writer", turn("go"), bearer(place, "root", "operator"))
+    [interrupt] = found[-1].value["outcome"]["interrupts"]
+    answers = []
+    for id in (interrupt["id"], "a0000000000"):
+        resume = [{"interruptId": id, "status": "resolved", "payload": "mine"}]
+        answers.append(await told(client, "/agui", turn("", resume=resume), bearer(place, user, *roles), id))
+    assert answers[0] == answers[1]
+    assert answers[0][0] in (403, 404)
