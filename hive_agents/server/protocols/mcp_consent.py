@@ -9,7 +9,7 @@ from mcp.server.mcpserver import Context
 from mcp_types.version import is_version_at_least
 from pydantic import BaseModel, Field
 
-from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing, refused
+from hive_agents.approvals import OWN_TENANT, ApprovalRequest, ApprovalStore, Filing, filed_by, refused
 from hive_agents.base import HiveError
 from hive_agents.server.protocols.mcp_callers import STATELESS
 
@@ -51,17 +51,18 @@ def by_request(
     """Call `act` once an approver has approved exactly this call. Return (id of the request, result of `act`; None
     while the request waits).
 
-    One approval permits one call. A rejected call stays rejected; an expired request is filed anew.
+    The caller's tenant decides it. One approval permits one call. A rejected call stays rejected; an expired request is filed anew.
 
     Raises: HIVE-414 for a call that was rejected.
     """
-    store = ApprovalStore(call.workspace)
+    store, asked = ApprovalStore(call.workspace), filed_by(call.reaches())
     with call.workspace.exclusive("asking for approval"):
-        requests = store.list(kind="tool_call", requester=call.by)
+        requests = store.list(kind="tool_call", requester=call.by, tenant=asked.get("tenant", OWN_TENANT))
         request = next((one for one in requests if _is_open(one, tool, args)), None)
         if request is None:
             context = {"tool": tool, "via": "mcp", "args": args}
-            request = store.file(Filing(kind="tool_call", title=title, requester=call.by, context=context, risk="high"))
+            filing = Filing(kind="tool_call", title=title, requester=call.by, **asked, context=context, risk="high")
+            request = store.file(filing)
         if request.status == "approved":
             store.record_outcome(request.id, {"called": tool})
     if request.status == "rejected":

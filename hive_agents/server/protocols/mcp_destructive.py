@@ -11,7 +11,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.resolve import Elicit, Resolve
 from pydantic import Field
 
-from hive_agents.base import UNSEEN, HiveError, cut, hides, spelled, spelled_json
+from hive_agents.base import UNSEEN, HiveError, cut, hides, safe_line, spelled_json
 from hive_agents.base.files import LongText, ShortName
 from hive_agents.server import approvals, configs
 from hive_agents.server.auth import APPROVER, OPERATOR, CallContext
@@ -21,8 +21,10 @@ from hive_agents.server.shapes import ConfigRef
 
 _Question = Elicit[Consent] | None
 _Verb = Literal["approve", "reject"]
-LONGEST_CALL = 2_000
-"""Characters of a call's arguments in a question."""
+LONGEST_SHOWN = 4_000
+"""Characters of what a request is about in a question."""
+FIGURES = ("evaluation", "diagnosis", "certificate", "policy", "hard_constraints")
+"""Parts of a request that are measured, or the program's own, and that a question has no room for."""
 WAITING = "waiting"
 """The `decision` of a deployment that waits for an approver."""
 
@@ -36,14 +38,18 @@ def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
     async def about_deploy(
         shown: Annotated[configs.ConfigShown, Resolve(shown_config)], reason: LongText, ctx: Context[Any, Any]
     ) -> _Question:
-        question = f"Deploy {shown.name} ({shown.hash[:12]})? If it passes the gate it serves everybody. Why: {reason}"
-        return Elicit(spelled(question), Consent) if can_ask(ctx) else None
+        question = f"Deploy {shown.name} ({shown.hash[:12]})? If it passes the gate it serves everybody."
+        lines = [question, f"Why, says the client: {reason}"]
+        return Elicit("\n".join(map(safe_line, lines)), Consent) if can_ask(ctx) else None
 
     async def about_decision(
         request_id: ShortName, verb: _Verb, version: int, reason: LongText, ctx: Context[Any, Any]
     ) -> _Question:
-        shown = await calls.done(ctx, APPROVER, lambda call: approvals.show_request(call, request_id))
-        question = _question(f"{verb.capitalize()} {request_id}, version {version}", shown.request, reason)
+        def asked(call: CallContext) -> str:
+            shown = approvals.show_request(call, request_id).request
+            return _question(verb, f"{request_id}, version {version}", shown, reason)
+
+        question = await calls.done(ctx, APPROVER, asked)
         return Elicit(question, Consent) if can_ask(ctx) else None
 
     async def deploy(
@@ -93,16 +99,26 @@ def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
     return [deploy, decide_approval]
 
 
-def _question(verb: str, request: dict[str, Any], reason: str) -> str:
-    """Return the question whether to decide a request so, with the call that it is about."""
-    lines = [f"{verb}: {request['title']}? Why: {reason}"]
-    if "tool" in request["context"]:
-        args = cut(spelled_json(request["context"].get("args")), LONGEST_CALL)
-        lines.append(f"The call: {request['context']['tool']} {args}")
+def _question(verb: _Verb, named: str, request: dict[str, Any], reason: str) -> str:
+    """Return the question whether to decide a request so, with all that it is about, each part on a line of its own:
+    no text can be taken for another part. `reason` is the client's word.
+
+    Raises: HIVE-415 where a person would agree to more than a form shows.
+    """
+    context = request["context"]
+    if "tool" in context:
+        about = f"The call: {context['tool']} {spelled_json(context.get('args'))}"
+    else:
+        about = f"It is about: {spelled_json({name: context[name] for name in context if name not in FIGURES})}"
+    if len(about) > LONGEST_SHOWN and verb == "approve":
+        fix = f"decide it on the page, or with `hive approvals {verb} {request['id']}`"
+        raise HiveError.of("HIVE-415", "it is too long to be shown by a client's form", fix=fix, exit_code=1)
+    lines = [f"{verb.capitalize()} {named}: {request['title']}?", cut(about, LONGEST_SHOWN)]
     lines += [f"Since this was asked: {change}" for change in request.get("changed", ())]
+    lines.append(f"Why, says the client: {reason}")
     if hides(lines) or "warning" in request:
         lines.append(f"Beware: {UNSEEN}.")
-    return spelled("\n".join(lines))
+    return "\n".join(map(safe_line, lines))
 
 
 def _waiting(approval_id: str) -> configs.Deployed:
