@@ -75,15 +75,20 @@ class ThreadStore:
 
         The first of them may be missing in it, if they are the earlier questions that its first turn was sent with.
         """
+        ending = (
+            "SELECT thread_id FROM turns t WHERE tenant = ? AND user = ? AND n <= ? AND text = ? AND n ="
+            " (SELECT max(n) FROM turns WHERE tenant = t.tenant AND user = t.user AND thread_id = t.thread_id)"
+            " ORDER BY at DESC LIMIT 50"
+        )
+        asked = f"SELECT run_id, text FROM turns {_OF_THREAD} ORDER BY n"  # what came of it may be much longer
         with connected(self.workspace.records) as connection:
-            query = "SELECT thread_id FROM turns WHERE tenant = ? AND user = ? AND n <= ? AND text = ? ORDER BY at DESC"
-            rows = connection.execute(f"{query} LIMIT 50", (*self._owner, len(texts), texts[-1])).fetchall()
-        for (thread_id,) in rows:
-            turns = self.turns(thread_id)
-            questions = [turn.text for turn in turns]
-            earlier = texts[: len(texts) - len(questions)]
-            if questions == list(texts[len(earlier) :]) and remembered(earlier) == self._before(turns[0].run_id):
-                return str(thread_id)
+            ids = connection.execute(ending, (*self._owner, len(texts), texts[-1])).fetchall()
+            threads = {str(id): connection.execute(asked, (*self._owner, id)).fetchall() for (id,) in ids}
+        for thread_id, turns in threads.items():
+            earlier = texts[: len(texts) - len(turns)]
+            same = [text for _, text in turns] == list(texts[len(earlier) :])
+            if same and remembered(earlier) == self._before(turns[0][0]):
+                return thread_id
         return None
 
     def _before(self, run_id: str) -> list[str]:

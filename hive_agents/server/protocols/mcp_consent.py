@@ -51,7 +51,8 @@ def by_request(
     """Call `act` once an approver has approved exactly this call. Return (id of the request, result of `act`; None
     while the request waits).
 
-    The caller's tenant decides it. One approval permits one call. A rejected call stays rejected; an expired request is filed anew.
+    The caller's tenant decides it. One approval permits one call. A rejected call stays rejected; an expired request is
+    filed anew.
 
     Raises: HIVE-414 for a call that was rejected.
     """
