@@ -311,11 +311,12 @@ def show_trials(call: Call, run_id: str, query: TrialsPage) -> Trials:
 
 @api.get("/api/runs/{run_id}/timeline", ANYBODY)
 def run_timeline(call: Call, run_id: str) -> RunTimeline:
-    """The logged events of a run, in order."""
+    """The logged events of a run, in order; `seq` counts them, as it does in the run's stream."""
     row, reader = _run(call, run_id), call.reaches()
     view = RunView(call.workspace, run_id, row.tenant, reader)
-    events = EventLog(call.workspace).replay(run_id=run_id)
-    return RunTimeline(events=[replace(event, payload=view.payload(event.payload)).to_json() for event in events])
+    events = enumerate(EventLog(call.workspace).replay(run_id=run_id), start=1)
+    shown = [replace(event, seq=number, payload=view.payload(event.payload)) for number, event in events]
+    return RunTimeline(events=[event.to_json() for event in shown])
 
 
 @api.get("/api/runs/{run_id}/messages", ANYBODY)

@@ -68,3 +68,17 @@ async def test_somebody_elses_interrupt_answers_as_a_missing_one(
         answers.append(await told(client, "/agui", turn("", resume=resume), bearer(place, user, *roles), id))
     assert answers[0] == answers[1]
     assert answers[0][0] in (403, 404)
+
+
+async def test_the_events_of_a_readers_run_do_not_count_those_of_others(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    numbers = []
+    for user in ("dana", "hana", "hana", "dana"):
+        said = {"messages": [{"role": "user", "content": "what returns a fresh token?"}]}
+        who = bearer(place, user, "reader")
+        run = (await client.post("/v1/chat/completions", json=said, headers=who)).json()["hive"]["run_id"]
+        events = (await client.get(f"/api/runs/{run}/timeline", headers=who)).json()["events"]
+        numbers.append([event["seq"] for event in events])
+    assert numbers == [list(range(1, len(each) + 1)) for each in numbers]
+    assert all(numbers)
