@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 UPLOADS = "/api/documents"
 VERSION, UNVERSIONED = "/api/v1/", "/api/"
 _COMPRESSED_FROM = 1000
-DISCARDED = 4
-"""How many times the limit is read, and discarded, before the connection is closed."""
+DISCARDED, DISCARDING_SECONDS = 4, 1.0
+"""How many times the limit is read, and discarded, and for how long, before a refusal closes the connection."""
 
 
 class Versioned:
@@ -95,19 +96,35 @@ class BodyLimit:
         max_bytes = self._limits.upload_bytes if is_upload else self._limits.body_bytes
         too_large = f"the body has more than {max_bytes} bytes"
         headers = dict(scope["headers"])
+        size, complete = 0, headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers
+
+        async def answered(message: Message) -> None:
+            nonlocal complete
+            # A client that is still sending would see a broken connection, and not the refusal. A slow one isn't
+            # waited for, and one that asked first (Expect) sends nothing when it is refused.
+            refused = message["type"] == "http.response.start" and 400 <= message["status"] != 408
+            if refused and (size or b"expect" not in headers):
+                discarded = 0
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(DISCARDING_SECONDS):
+                        while not complete and discarded <= DISCARDED * max_bytes:
+                            part = await receive()
+                            discarded += len(part.get("body", b""))
+                            complete = not part.get("more_body", False)
+            await send(message)
+
         coding = headers.get(b"content-encoding", b"identity").decode("latin-1")
         if coding.lower() != "identity":
             fix = "send the body without Content-Encoding"
             refused = Diagnostic("HIVE-409", f"the body is compressed ({safe_line(coding[:40])})", fix=fix)
             refusal = problem(415, None, [refused], {"Accept-Encoding": "identity"}, path=scope["path"])
-            await refusal(scope, receive, send)
+            await refusal(scope, receive, answered)
             return
         announced = headers.get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > max_bytes:
             refusal = problem(413, too_large, headers={"Connection": "close"}, path=scope["path"])
-            await refusal(scope, receive, send)
+            await refusal(scope, receive, answered)
             return
-        size, complete = 0, False
         began = asyncio.get_running_loop().time()
 
         async def limited() -> Message:
@@ -117,16 +134,12 @@ class BodyLimit:
             deadline = began + self._limits.body_seconds * (1 + size // self._limits.body_bytes if is_upload else 1)
             try:
                 async with asyncio.timeout_at(deadline):
-                    while True:
-                        message = await receive()
-                        part = len(message.get("body", b""))
-                        size, self._bytes_in_memory = size + part, self._bytes_in_memory + part
-                        complete = not message.get("more_body", False)
-                        # A client that is still sending would see a broken connection, and not the answer.
-                        if size <= max_bytes or complete or size > DISCARDED * max_bytes:
-                            break
+                    message = await receive()
             except TimeoutError:
                 raise HTTPException(408, headers={"Connection": "close"}) from None
+            part = len(message.get("body", b""))
+            size, self._bytes_in_memory = size + part, self._bytes_in_memory + part
+            complete = not message.get("more_body", False)
             if size > max_bytes:
                 raise HTTPException(413, too_large, headers={"Connection": "close"})
             if self._bytes_in_memory > self._limits.bodies_bytes:
@@ -135,7 +148,7 @@ class BodyLimit:
             return message
 
         try:
-            await self._app(scope, limited, send)
+            await self._app(scope, limited, answered)
         finally:
             self._bytes_in_memory -= size
 
