@@ -35,7 +35,8 @@ _READERS: dict[Path, frozenset[str]] = {
 
 
 def check_beside_faults(workspace: Workspace, reference: str, *, golden: GoldenSet | None = None) -> list[Diagnostic]:
-    """Return level 2's findings on a config that level 1 refuses, without its faulty keys; none where it is no object.
+    """Return level 2's findings on a config that level 1 refuses, without its faulty keys; none where it is no object,
+    or where no one file has that name.
 
     >>> from tempfile import TemporaryDirectory
     >>> from pathlib import Path
@@ -48,9 +49,9 @@ def check_beside_faults(workspace: Workspace, reference: str, *, golden: GoldenS
     ['HIVE-211']
     >>> folder.cleanup()
     """
-    path = find_config_file(workspace, reference)
-    file = workspace.relative(path)
     try:
+        path = find_config_file(workspace, reference)
+        file = workspace.relative(path)
         text = jsontext.decode(read_bytes(path), file)
         value = jsontext.parse(text, file)
         faults = [fault[:2] for fault in formats.faulty_paths(RetrievalConfig, value)]

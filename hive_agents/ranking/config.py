@@ -288,11 +288,13 @@ def find_config_file(workspace: Workspace, reference: str) -> Path:
         return files[stem]
     named = [path for path in files.values() if _name_in(path) == reference]
     if len(named) > 1:
+        file = workspace.relative(named[1])
         raise HiveError.of(
             "HIVE-111",
             f'{" and ".join(workspace.relative(path) for path in named)} have the name "{reference}"',
-            file=workspace.relative(named[1]),
+            file=file,
             path="name",
+            line=jsontext.line_of(jsontext.decode(read_bytes(named[1]), file), ["name"]),
             fix="rename one, or name the file",
         )
     if named:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from hive_agents.base.files import AnyCase
 from hive_agents.readers import MAX_BYTES, kind_of
 from hive_agents.sources.contract import (
     Denied,
@@ -33,7 +34,7 @@ class S3Options(SourceOptions):
 
     endpoint: str = ""
     region: str = ""
-    access: Literal["", "acl", "tags"] = ""
+    access: Annotated[Literal["", "acl", "tags"], AnyCase] = ""
     readers_tag: str = "readers"
 
 

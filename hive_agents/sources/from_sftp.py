@@ -9,9 +9,10 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from hive_agents.base.files import AnyCase
 from hive_agents.readers import MAX_BYTES
 from hive_agents.sources.contract import (
     Denied,
@@ -38,7 +39,7 @@ class SftpOptions(SourceOptions):
     file, as `user:UID`, `group:GID` and everyone; the members of groups are the server's, where it lists them."""
 
     known_hosts: str = "~/.ssh/known_hosts"
-    access: Literal["", "posix"] = ""
+    access: Annotated[Literal["", "posix"], AnyCase] = ""
 
 
 def _key(text: str) -> Any:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from enum import Enum
+from importlib import import_module
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
-from pydantic import Field, field_validator
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator
 
 from hive_agents.base.errors import Diagnostic, HiveError
 from hive_agents.base.files import AnyCase, FileFormat, Format, Name, load, load_value
@@ -18,6 +21,11 @@ class Leaf(Format):
     count: Annotated[int, Field(ge=1, le=5)] = 1
     share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     color: Annotated[Literal["red", "green"], AnyCase] = "red"
+
+
+class Sized(Format):
+    some: Annotated[list[int], Field(min_length=1)]
+    word: Annotated[str, Field(max_length=3)]
 
 
 class Tree(FileFormat):
@@ -161,6 +169,54 @@ def test_model_cannot_be_changed_in_place() -> None:
     tree = load_value(Tree, {"name": "t"}, "t")
     with pytest.raises(ValueError, match="frozen"):
         tree.name = "other"
+
+
+def choices(kind: Any, validators: tuple[Any, ...] = (), seen: frozenset[Any] = frozenset()) -> Iterator[Any]:
+    """Yield (values, validators) of every choice between words in a model or a type."""
+    if get_origin(kind) is Annotated:
+        kind, *more = get_args(kind)
+        validators = (*validators, *more)
+    if get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, Enum)):
+        yield get_args(kind) or tuple(kind), kind, validators
+    elif isinstance(kind, type) and issubclass(kind, BaseModel) and kind not in seen:
+        for field in kind.model_fields.values():
+            yield from choices(field.annotation, tuple(field.metadata), seen | {kind})
+    else:
+        for part in get_args(kind):
+            yield from choices(part, validators, seen)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_choice_of_a_file_ignores_case(kind: str) -> None:
+    module, name = KINDS[kind]
+    strict = [
+        values
+        for values, one, validators in choices(getattr(import_module(module), name))
+        for adapter in [TypeAdapter(Annotated[(one, *validators)] if validators else one)]
+        for value in values
+        if isinstance(value, str)
+        and accepted(adapter, value.swapcase()) != value
+        and values not in (("steps", "tokens", "usd"), ("rule", "llm", "evidence"))  # these are keys
+    ]
+    assert strict == []
+
+
+def accepted(adapter: TypeAdapter[Any], value: str) -> Any:
+    try:
+        return adapter.validate_python(value)
+    except ValidationError:
+        return None
+
+
+@pytest.mark.parametrize("value", [["red"], 5, None, {"red": 1}])
+def test_a_choice_of_another_type_is_a_fault_of_the_type(value: Any) -> None:
+    assert only({"name": "t", "leaves": [{"color": value}]})[:2] == ("HIVE-104", "leaves[0].color")
+
+
+def test_a_list_or_text_of_a_wrong_length_is_told_what_length_is_right() -> None:
+    with pytest.raises(HiveError) as raised:
+        load_value(Sized, {"some": [], "word": "abcd"}, "s.json")
+    assert [found.fix for found in raised.value.diagnostics] == ["give at least 1 entry", "give at most 3 characters"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -102,3 +102,24 @@ def test_a_rule_that_can_not_be_read_is_found(text_workspace: Workspace) -> None
     ran = hive("validate", "v1", "-w", text_workspace.root, "--json")
     assert (ran.code, ran.json["ok"]) == (1, False)
     assert any(one["file"] == "rules/broken.json" for one in ran.json["diagnostics"])
+
+
+def test_two_files_with_one_name_are_one_fault(text_workspace: Workspace) -> None:
+    text = (text_workspace.configs / "words.json").read_text()
+    for file in ("one", "two"):
+        (text_workspace.configs / f"{file}.json").write_text(text.replace('"words"', '"twin"'))
+    ran = hive("validate", "twin", "-w", text_workspace.root, "--json")
+    assert (ran.code, [found["code"] for found in ran.json["diagnostics"]]) == (1, ["HIVE-111"])
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [('{"active": "../x.json"}', "HIVE-114"), ("{", "HIVE-101"), ("{}", "HIVE-107")]
+)
+def test_an_active_config_that_cannot_be_found_is_told_as_by_other_commands(
+    text_workspace: Workspace, text: str, code: str
+) -> None:
+    (text_workspace.configs / "active.json").write_text(text)
+    ran = hive("validate", "active", "-w", text_workspace.root, "--json")
+    (found,) = ran.json["diagnostics"]
+    assert (ran.code, found["code"], found["file"]) == (1, code, "configs/active.json")
+    assert hive("query", "words", "-w", text_workspace.root, "--json").json["diagnostics"] == [found]

@@ -295,7 +295,7 @@ def test_name_of_two_configs_is_an_error_only_where_it_is_asked_for(text_workspa
     with pytest.raises(HiveError) as raised:
         named_config(text_workspace, "twin")
     (found,) = raised.value.diagnostics
-    assert (found.code, found.file, found.path) == ("HIVE-111", "configs/two.json", "name")
+    assert (found.code, found.file, found.path, found.line) == ("HIVE-111", "configs/two.json", "name", 2)
     assert found.fix
     assert named_config(text_workspace, "one").name == "twin"
     assert named_config(text_workspace, "words").name == "words"

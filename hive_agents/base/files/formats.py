@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from hive_agents.base.errors import Diagnostic, HiveError, did_you_mean
 from hive_agents.base.files import jsontext
+from hive_agents.base.text import count
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 Model = TypeVar("Model", bound="Format")
@@ -83,6 +84,8 @@ def _diagnostic(model: type[BaseModel], fault: Any, value: Any, file: str, text:
     elif kind == "value_error":  # our validators' message, without pydantic's prefix "Value error, "
         fault = {**fault, "msg": str(fault["ctx"]["error"])}
     code = _CODES.get(kind) or ("HIVE-105" if kind.startswith(_RANGE) or kind.endswith(_RANGE) else "HIVE-104")
+    if kind in ("literal_error", "enum") and not isinstance(fault["input"], str):
+        code = "HIVE-104"
     message, fix = fault["msg"], None
     shown = jsontext.show_path(path)
     if kind == "extra_forbidden":
@@ -114,6 +117,10 @@ def _fix(fault: Any) -> str:
     for key, words in bounds.items():
         if key in context:
             return f"use a number that is {words} {context[key]}"
+    lengths = {"min_length": "at least", "max_length": "at most"}
+    for key, words in lengths.items():
+        if key in context:
+            return f"give {words} {count(context[key], 'character' if isinstance(fault['input'], str) else 'entry')}"
     message = str(fault["msg"])
     return message[0].lower() + message[1:]
 

@@ -112,7 +112,7 @@ def parse(text: str, file: str) -> Any:
                 file=file,
                 path="$",
                 line=error.lineno,
-                fix='remove the comment; put remarks into "description"',
+                fix="remove the comment",
             ) from None
         fix = "mend the JSON; a missing comma or quote often stands just before the place"
         raise _invalid(f"{error.msg} (column {error.colno})", file, error.lineno, fix) from None

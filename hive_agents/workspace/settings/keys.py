@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from hive_agents.base.files import Amount, AnyCase, Count, FileFormat, Format
@@ -157,7 +157,7 @@ class StorageSettings(Format):
     password_ref: str = ""
     workspace: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$")] = ""
     namespace: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,39}$")] = "hive"
-    synchronous: Literal["normal", "full"] = "normal"
+    synchronous: Annotated[Literal["normal", "full"], AnyCase] = "normal"
 
 
 class Index(Format):
@@ -220,14 +220,17 @@ class Copilot(Format):
     overfetch: Positive = 5
     top_k: Positive = 10
     rerank_before_gate: bool = False
-    planner: str = "auto"
+    planner: Annotated[str, AnyCase] = "auto"
+
+
+_UpperCase = BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value)
 
 
 class Key(Format):
     """A key that signs tokens: the `kid` in their header, and `secret_ref`, a reference to it."""
 
     kid: str
-    alg: Literal["HS256", "RS256", "ES256"]
+    alg: Annotated[Literal["HS256", "RS256", "ES256"], _UpperCase]
     secret_ref: str
 
 
@@ -260,7 +263,7 @@ class MappedGroup(Format):
     """What a group of the provider gives here."""
 
     groups: list[str] = []
-    roles: list[Literal["reader", "approver", "operator", "admin"]] = []
+    roles: list[Annotated[Literal["reader", "approver", "operator", "admin"], AnyCase]] = []
 
 
 class SignIn(Format):
@@ -469,7 +472,9 @@ class SourceSettings(Format):
     them, and where that is empty the `owner` alone. `options` are those of its kind.
     """
 
-    kind: Literal["folder", "git", "s3", "azure", "gcs", "webdav", "sftp", "imap", "web", "loader", "mcp"]
+    kind: Annotated[
+        Literal["folder", "git", "s3", "azure", "gcs", "webdav", "sftp", "imap", "web", "loader", "mcp"], AnyCase
+    ]
     url: Annotated[str, Field(min_length=1), AfterValidator(_source_url)]
     secret_ref: str = ""
     schedule: Annotated[str, AfterValidator(_cron)] = ""
