@@ -68,14 +68,26 @@ class Typed(Generic[R]):
         required = self.schema.get("required", ())
         return [key for key in self.keys if key not in required or _may_be_null(fields.get(key, {}))]
 
+    def is_by_key(self, value: Any) -> bool:
+        """Return whether a value is JSON by key; a mapping may be the value of another type itself."""
+        return isinstance(value, Mapping) and (self._whole or value.keys() == {self._key})
+
     def dump(self, value: R) -> dict[str, Any]:
         """Return a value as JSON by key. Raises: pydantic.ValidationError for one of another type."""
         made = self.model.model_validate(value if self._whole else {self._key: value})
         return made.model_dump(mode="json", include=set(self.keys))
 
     def load(self, values: Mapping[str, Any]) -> R:
-        """Return the value of JSON by key. Raises: pydantic.ValidationError for what doesn't fit."""
+        """Return the value of JSON by key. Raises: pydantic.ValidationError for what doesn't fit.
+
+        A key without a value has its field's default, else null where the field takes that.
+        """
+        fields, required = self.schema.get("properties", {}), self.schema.get("required", ())
         present = {key: value for key, value in values.items() if value is not None or key not in self.nullable}
+        for key in self.nullable:
+            # A run stores null for an input that wasn't given and has no default in the schema.
+            if key in required or (key in values and "default" in fields[key] and _may_be_null(fields[key])):
+                present.setdefault(key, None)
         made = self.model.model_validate(present, by_name=True)
         found: Any = made if self._whole else getattr(made, self._key)
         return found  # type: ignore[no-any-return]  # R is what the model was made of
@@ -130,8 +142,7 @@ class TypedCode(ABC, Generic[In, Out]):
         from pydantic import ValidationError
 
         try:
-            value = self.takes.load(input) if isinstance(input, Mapping) else input
-            return self.takes.dump(value)
+            return self.takes.dump(self.takes.load(input) if self.takes.is_by_key(input) else input)
         except ValidationError as error:
             fix = f"the inputs of {self.name} are: {', '.join(self.takes.keys) or 'none'}"
             raise RefusedInput(

@@ -124,6 +124,10 @@ class Recorder:
     def call(self, tool: Tool, arguments: dict[str, Any]) -> Coroutine[Any, Any, Any]:
         return self._step(tool.name, arguments, partial(self._tool, tool, arguments, _never.get()))
 
+    def read(self, tool: Tool, call: Callable[[], Any]) -> Any:
+        stub = self._work.session.stubs
+        return call() if stub is None else stub.read(tool, call)
+
     def ask(self, agent: Agent[Any, T], input: Any, note: str) -> Coroutine[Any, Any, T]:
         given = agent.accepted(input) | ({"note": note} if note else {})
         return self._step(agent.name, given, partial(self._agent, agent, given, _never.get()))
@@ -235,7 +239,11 @@ class Changed(WorkerFault):
     """Code no longer matches the record of its run."""
 
 
-_ENDING = (Changed, LeaseLost, RightsWithdrawn)
+class TrialFault(HiveError):
+    """A trial lacks a stub, or has one that doesn't fit: a mistake of the test, which the code must not catch."""
+
+
+_ENDING = (Changed, LeaseLost, RightsWithdrawn, TrialFault)
 """What ends the work, whatever the code would make of it."""
 
 
@@ -284,4 +292,3 @@ def _returned(tool: Tool, content: str) -> Any:
         return value
     except ValidationError as error:
         raise _Failed(f"{tool.name} returned what it isn't annotated with: {faults_of(error)[0]}", tool.name) from None
-

@@ -48,13 +48,17 @@ class Court(Protocol):
 
     def log_decision(self, goal: Goal | str | None, result: Any, judgment: Judgment) -> int: ...
 
-    def file_judgment(self, decision_id: int, *, title: str | None = None, thread_id: str | None = None) -> str: ...
+    def file_judgment(
+        self, decision_id: int, *, title: str | None = None, thread_id: str | None = None, told: bool = False
+    ) -> str: ...
 
 
 class Stubs(Protocol):
     """What a trial puts in the place of the agents and effects of code."""
 
     def tool(self, tool: Tool) -> Tool: ...
+
+    def read(self, tool: Tool, call: Callable[[], Any]) -> Any: ...
 
     async def agent(self, agent: Any, given: dict[str, Any]) -> dict[str, Any]: ...
 
@@ -186,7 +190,7 @@ class AgentSession:
     async def ask(self, filing: Filing) -> ApprovalRequest:
         """Return the request of a filing, pending or answered; filed once."""
         store, filing = ApprovalStore(self.workspace), self._filed(filing)
-        request = store.get((await asyncio.to_thread(store.file, filing)).id)
+        request = store.get((await asyncio.to_thread(store.file, filing, told=True)).id)
         await self.emit(
             EventType.APPROVAL_REQUESTED, request.id, approval_id=request.id, kind=request.kind, title=request.title
         )

@@ -99,6 +99,8 @@ class Steps(Protocol):
 
     def call(self, tool: Tool, arguments: dict[str, Any]) -> Coroutine[Any, Any, Any]: ...
 
+    def read(self, tool: Tool, call: Callable[[], Any]) -> Any: ...
+
 
 HERE: ContextVar[Steps | ToolContext | None] = ContextVar("the flow or the tool call that is at work", default=None)
 
@@ -151,7 +153,7 @@ class Tool:
         if inspect.iscoroutinefunction(self.function):
             return steps.call(self, self.arguments(args, named))
         if self.side_effect == "read":  # it can't wait, so that it is read again when the flow is resumed
-            return self.function(*args, **named)
+            return steps.read(self, partial(self.function, *args, **named))
         raise _unfit(self.name, "a flow awaits its effects, and this function can't be awaited", "write it async")
 
     def arguments(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from weakref import finalize
 
 from hive_agents.agents.code import Agent, TypedCode
+from hive_agents.agents.code_steps import TrialFault
 from hive_agents.agents.recheck import recheck_for
 from hive_agents.agents.run import AgentRun
 from hive_agents.agents.tool import Call, Tool
@@ -97,8 +98,9 @@ class Trial(Generic[In, Out]):
 
     @property
     def asks(self) -> list[Call]:
-        """The calls that people are asked about."""
-        return [Call(str(one.context["tool"]), dict(one.context["args"])) for one in self._pending()]
+        """The calls that people are asked about. They may be asked about the output, too, by the judge of its goal."""
+        calls = [one for one in self._pending() if one.kind == "tool_call"]
+        return [Call(str(one.context["tool"]), dict(one.context["args"])) for one in calls]
 
     @property
     def status(self) -> str:
@@ -118,9 +120,9 @@ class Trial(Generic[In, Out]):
             raise HiveError.of("HIVE-409", f"the flow is {self.status}: {self.error or self.asks}", fix="see `asks`")
         return self._flow.output(self._result["outputs"])
 
-    def count(self, tool: Tool) -> int:
-        """Return how often an effect or a tool was carried out."""
-        return self._stubs.calls[tool.name]
+    def count(self, of: Tool | Agent[Any, Any]) -> int:
+        """Return how often an effect, a tool or an agent was carried out."""
+        return self._stubs.calls[of.name]
 
     @property
     def _result(self) -> dict[str, Any]:
@@ -130,8 +132,7 @@ class Trial(Generic[In, Out]):
 
     def _pending(self) -> list[Any]:
         store = ApprovalStore(self.workspace)
-        pending = [one for one in (store.get(id) for id in self._result["approval_ids"]) if not one.decided]
-        return [one for one in pending if one.kind == "tool_call"]
+        return [one for one in (store.get(id) for id in self._result["approval_ids"]) if not one.decided]
 
     async def _decided(self, verb: Verb, by: str, *, args: Any = None, reason: str | None = None) -> Self:
         pending = self._pending()
@@ -140,9 +141,7 @@ class Trial(Generic[In, Out]):
         store = ApprovalStore(self.workspace, recheck=recheck_for(self.workspace))
         for one in pending:
             store.decide(one.id, verb, by=by, patch=args, reason=reason)
-        run = AgentRun.resume(
-            self.workspace, self._run.run_id, agent=self._flow, models=_no_model, stubs=self._stubs
-        )
+        run = AgentRun.resume(self.workspace, self._run.run_id, agent=self._flow, models=_no_model, stubs=self._stubs)
         return await self._worked(run)
 
     async def _worked(self, run: AgentRun) -> Self:
@@ -159,7 +158,7 @@ def _no_model(_: Any) -> Any:
 
 
 class _Stubs:
-    """The stubs of a trial, and how often each tool was carried out."""
+    """The stubs of a trial, and how often each tool and agent was carried out."""
 
     def __init__(self) -> None:
         self.given: dict[str, tuple[Any, Exception | None]] = {}
@@ -170,22 +169,31 @@ class _Stubs:
             self.calls[tool.name] += 1
             if tool.name not in self.given:
                 return await tool.action(arguments, context, secrets)
-            returns, raises = self.given[tool.name]
-            if raises is not None:
-                raise raises
-            return returns
+            return self._given(tool)
 
         if tool.name not in self.given and tool.side_effect != "read":
             raise _unstubbed(tool.name)
         return replace(tool, action=action, credentials={})
 
+    def read(self, tool: Tool, call: Callable[[], Any]) -> Any:
+        self.calls[tool.name] += 1
+        return self._given(tool) if tool.name in self.given else call()
+
     async def agent(self, agent: Any, given: dict[str, Any]) -> dict[str, Any]:
-        if agent.name not in self.given:
-            raise _unstubbed(agent.name)
-        returns, raises = self.given[agent.name]
+        self.calls[agent.name] += 1
+        returns = self._given(agent)
+        try:
+            return _dumped(agent, returns(agent.takes.load(given)) if callable(returns) else returns)
+        except HiveError as error:
+            raise TrialFault(error.diagnostics) from None
+
+    def _given(self, of: Any) -> Any:
+        if of.name not in self.given:
+            raise _unstubbed(of.name)
+        returns, raises = self.given[of.name]
         if raises is not None:
             raise raises
-        return _dumped(agent, returns(agent.takes.load(given)) if callable(returns) else returns)
+        return returns
 
 
 def _dumped(agent: Agent[Any, Any], value: Any) -> dict[str, Any]:
@@ -199,5 +207,5 @@ def _dumped(agent: Agent[Any, Any], value: Any) -> dict[str, Any]:
         raise HiveError.of("HIVE-105", f"the stub of {agent.name} doesn't fit: {why}", fix=fix) from None
 
 
-def _unstubbed(name: str) -> HiveError:
-    return HiveError.of("HIVE-409", f"{name} has no stub in this trial", fix=f"trial.stub({name}, returns=…)")
+def _unstubbed(name: str) -> TrialFault:
+    return TrialFault.of("HIVE-409", f"{name} has no stub in this trial", fix=f"trial.stub({name}, returns=…)")

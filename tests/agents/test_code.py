@@ -10,8 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from hive_agents import Agent, AgentRun, Goal, HiveError, NodeSpec, Trial, Workspace, effect, flow, tool
+from hive_agents import (
+    Agent,
+    AgentRun,
+    Goal,
+    HiveError,
+    NodeSpec,
+    SuccessCriterion,
+    Trial,
+    Workspace,
+    effect,
+    flow,
+    tool,
+)
 from hive_agents.agents import AgentSpec, retry
 from hive_agents.approvals import ApprovalStore
 from hive_agents.models import Chain
@@ -292,7 +305,84 @@ def test_a_tool_stays_a_function() -> None:
     assert Agent(Ticket, Verdict, prompt="?", tools=[add], name="adder").spec.tool_policy[0].decision == "allow"
 
 
-MISTAKES = '''
+async def test_what_may_be_null_is_given_and_returned_as_null() -> None:
+    class Order(BaseModel):
+        id: str
+        note: str | None
+        sender: str | None = "the shop"
+
+    @flow
+    async def same(order: Order) -> Order:
+        return order
+
+    @flow
+    async def number(n: int | None) -> tuple[int | None, None]:
+        return n, None
+
+    @flow
+    async def nothing(n: int) -> None:
+        return None
+
+    order = Order(id="A-1", note=None, sender=None)
+    assert (await Trial(same).run(order)).output == order
+    assert (await Trial(number).run(None)).output == (None, None)
+    assert (await Trial(nothing).run(3)).output is None
+
+
+async def test_a_mapping_is_the_input_of_a_flow_that_takes_one() -> None:
+    @flow
+    async def total(prices: dict[str, int]) -> int:
+        return sum(prices.values())
+
+    assert (await Trial(total).run({"lamp": 3, "bed": 4})).output == 7
+    assert total.accepted({"input": {"lamp": 3}}) == {"input": {"lamp": 3}}
+
+
+async def test_a_trial_counts_agents_and_the_tools_that_a_flow_calls_itself() -> None:
+    @tool
+    def rate(currency: str) -> float:
+        """The rate of a currency."""
+        raise AssertionError("it has a stub")
+
+    @flow
+    async def convert(ticket: Ticket) -> float:
+        decisions = [await clerk(ticket), await clerk(ticket)]
+        return sum(one.amount for one in decisions) * rate("EUR")
+
+    trial = Trial(convert, {clerk: Decision(amount=10, letter="")}).stub(rate, returns=1.5)
+    done = await trial.run(TICKET)
+    assert (done.output, done.count(clerk), done.count(rate), done.count(refund)) == (30, 2, 1, 0)
+
+
+async def test_a_flow_cannot_catch_what_is_wrong_with_its_trial() -> None:
+    @flow
+    async def careful(ticket: Ticket) -> str:
+        try:
+            await refund(ticket.order, 10.0)
+            return (await checker(ticket)).why
+        except Exception:
+            return "it failed"
+
+    done = await Trial(careful).run(TICKET)
+    assert (done.status, "refund has no stub" in str(done.error)) == ("failed", True)
+    misfit: Any = {checker: lambda _: Decision(amount=1, letter="")}
+    done = await Trial(careful, misfit).stub(refund, returns="R-1").run(TICKET)
+    assert "the stub of checker doesn't fit" in str(done.error)
+
+
+async def test_a_person_decides_in_a_trial_about_an_output_that_misses_the_goal() -> None:
+    low = SuccessCriterion(id="low", metric="numeric_at_most", target={"field": "amount", "value": 100})
+
+    @flow(goal=Goal(id="cheap", name="Cheap", success_criteria=[low]))
+    async def decide(amount: float) -> Decision:
+        return Decision(amount=amount, letter="")
+
+    waits = await Trial(decide).run(180.0)
+    assert (waits.status, waits.asks) == ("waiting", [])
+    assert (await waits.approve(by="dana")).output.amount == 180
+
+
+MISTAKES = """
 from pydantic import BaseModel
 from hive_agents import Agent, Trial, effect, flow
 from tests.agents.refund_desk import Decision, Ticket, Verdict, checker, desk, large, refund
@@ -317,7 +407,7 @@ refund.call("A-2", amount="much")  # argument
 async def test() -> None:
     done = await Trial(desk).run(Verdict(trusted=True, why=""))  # argument
     done.output.trusted  # output
-'''
+"""
 
 
 @pytest.mark.slow  # without a cache it checks the whole package
