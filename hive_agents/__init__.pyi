@@ -12,6 +12,12 @@ from .agents.code import (
     Budget as Budget,
     flow as flow,
 )
+from .agents.judges import (
+    JudgeProtocol as JudgeProtocol,
+    NodeContext as NodeContext,
+    NodeVerdict as NodeVerdict,
+    register_judge as register_judge,
+)
 from .agents.node_judge import (
     SubagentJudge as SubagentJudge,
 )
@@ -83,9 +89,6 @@ from .judging import (
 )
 from .judging.criteria import (
     register_criterion as register_criterion,
-)
-from .judging.hybrid import (
-    JudgeProtocol as JudgeProtocol,
 )
 from .judging.learning.proposals import (
     RuleProposal as RuleProposal,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Annotated, Any, Literal
+from collections.abc import Awaitable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -14,7 +15,11 @@ NodeAction = Literal["accept", "retry", "escalate", "continue"]
 
 
 class NodeContext(Format):
-    """What a node's judge sees after an iteration; `accumulator` holds the outputs set so far."""
+    """What a node's judge sees after an iteration; `accumulator` holds the outputs set so far.
+
+    >>> NodeContext(assistant_text="Three found.", accumulator={"items": [1, 2, 3]}).iteration
+    1
+    """
 
     assistant_text: str = ""
     tool_calls: list[ToolCall] = []
@@ -23,19 +28,42 @@ class NodeContext(Format):
 
 
 class NodeVerdict(Format):
-    """`feedback` is sent to the model with a retry."""
+    """What a node's judge says: accept, retry, escalate or continue; `feedback` is sent to the model with a retry.
+
+    >>> NodeVerdict(action="retry", feedback="find three at least").action
+    'retry'
+    """
 
     action: Annotated[NodeAction, AnyCase]
     feedback: str | None = None
 
 
+@runtime_checkable
+class JudgeProtocol(Protocol):
+    """A node's own judge; `evaluate` may be a coroutine function.
+
+    >>> class Thorough:
+    ...     def evaluate(self, context: NodeContext) -> NodeVerdict:
+    ...         if len(context.accumulator.get("items", [])) < 3:
+    ...             return NodeVerdict(action="retry", feedback="find three at least")
+    ...         return NodeVerdict(action="accept")
+    >>> isinstance(Thorough(), JudgeProtocol), Thorough().evaluate(NodeContext(accumulator={"items": [1]})).action
+    (True, 'retry')
+    """
+
+    def evaluate(self, context: NodeContext, /) -> NodeVerdict | Awaitable[NodeVerdict]: ...
+
+
 _registered: dict[str, Any] = {}
 
 
-def register_judge(name: str, judge: Any) -> None:
+def register_judge(name: str, judge: JudgeProtocol) -> None:
     """Register `judge` for nodes with `"judge": name`; it replaces an earlier one of that name.
 
-    Its `evaluate(context)` returns a `NodeVerdict`, or an awaitable of one.
+    >>> class Patient:
+    ...     def evaluate(self, context: NodeContext) -> NodeVerdict:
+    ...         return NodeVerdict(action="accept" if context.iteration > 1 else "continue")
+    >>> register_judge("patient", Patient())
     """
     _registered[name] = judge
 

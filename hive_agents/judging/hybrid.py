@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import Count, Format
@@ -83,18 +83,6 @@ def _exhausted(judgment: Judgment, reason: EscalationReason, spent: str) -> Judg
 
 THRESHOLD = 0.7
 ESCALATE = JudgmentAction.ESCALATE
-
-
-class JudgeProtocol(Protocol):
-    """An object that judges results.
-
-    >>> class Patient:
-    ...     async def evaluate(self, goal, result, context=None):
-    ...         return Judgment(action="retry", confidence=1.0, reasoning="not yet")
-    >>> judge: JudgeProtocol = Patient()
-    """
-
-    async def evaluate(self, goal: Goal, result: Any, context: FeedbackContext | None = None) -> Judgment: ...
 
 
 class HybridJudge:

@@ -105,6 +105,23 @@ def test_level_1_has_full_authority(place: Workspace) -> None:
     assert len(model.prompts) == 3
 
 
+def test_a_judge_is_written_with_public_names(place: Workspace) -> None:
+    from hive_agents import JudgeProtocol, NodeVerdict, register_judge
+
+    class Three(JudgeProtocol):
+        async def evaluate(self, context: NodeContext) -> NodeVerdict:
+            if len(context.accumulator["items"]) < 3:
+                return NodeVerdict(action="retry", feedback="find three")
+            return NodeVerdict(action="accept")
+
+    register_judge("three", Three())
+    model = said(ITEMS, [sets("items", [1, 2, 3])])
+    run = start(place, one(judge="three"), model)
+    assert run.go()["outputs"] == {"items": [1, 2, 3]}
+    assert model.prompts[1][-1].content.startswith("[Judge feedback]: ")
+    assert "find three" in model.prompts[1][-1].content
+
+
 def test_a_judge_that_fails_escalates_and_a_person_accepts(place: Workspace) -> None:
     from hive_agents.approvals import ApprovalStore
 
@@ -114,6 +131,7 @@ def test_a_judge_that_fails_escalates_and_a_person_accepts(place: Workspace) -> 
     request = ApprovalStore(place).get(waiting["approval_ids"][0])
     assert (request.kind, request.context["escalation_reason"]) == ("judgment", "model_error")
     assert run.go() == waiting
+    assert [one.payload["approval_id"] for one in events(place, run, "approval.requested")] == [request.id]
     ApprovalStore(place).decide(request.id, "approve", by="dana")
     assert run.go()["status"] == "done"
 

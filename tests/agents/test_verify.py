@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents import Workspace
+from hive_agents import SubagentJudge, Workspace
 from hive_agents.agents import AgentSpec, agent_ids, check_agent, load_agent, sound_agent
 from hive_agents.agents.judges import register_judge
 from hive_agents.agents.prompt_texts import filled, secrets_in
@@ -137,7 +137,7 @@ def test_a_sub_agent_may_browse_and_gets_its_inputs_from_who_delegates(place: Wo
 
 
 def test_a_registered_judge_is_known(place: Workspace) -> None:
-    register_judge("strict", object())
+    register_judge("strict", SubagentJudge([]))
     assert not shown(place, node("a", judge="strict"))
 
 
