@@ -45,3 +45,25 @@ def test_values_of_an_enum_are_read_in_any_case() -> None:
     verdict = NodeVerdict(action="RETRY")
     found = (ticket.severity, ticket.cause, signal.source, signal.action, verdict.action)
     assert found == ("high", "stall", "llm", "accept", "retry")
+
+
+def test_reports_are_made_of_the_fields_that_every_one_has() -> None:
+    report = hive_agents.CalibrationMetrics(
+        accept_accuracy_by_confidence=[],
+        retry_success_rate=None,
+        recommended_threshold=0.82,
+        threshold_by_goal_type={"code": 0.9},
+        guarantee=None,
+    )
+    assert (report.status, report.previous, report.needed_audits) == ("undecided", 0.7, 0)
+    rule = {"id": "learned_eval", "condition": "'eval(' in result['code']", "action": "escalate"}
+    proposal = hive_agents.RuleProposal(
+        trigger_pattern="code contains 'eval('",
+        human_action="escalate",
+        confidence=0.741,
+        coverage=0.2,
+        examples=[1],
+        edge_cases=[],
+        proposed_rule=rule,
+    )
+    assert (proposal.id, proposal.reviewers) == ("learned_eval", [])

@@ -160,12 +160,16 @@ def _equal(value: Any, target: Any) -> bool:
 
 
 def _number(criterion: SuccessCriterion, result: Any) -> float | None:
-    """Return the result's number: of the target's field, of the output, or of the key named after the criterion."""
-    value: Any = _output(result)
+    """Return the result's number: of the target's field, of the output, or of the key named after the criterion.
+
+    A key of the result comes before one of its output.
+    """
+    output = _output(result)
+    values = {key: value for part in (output, result) if isinstance(part, dict) for key, value in part.items()}
     if isinstance(criterion.target, dict):
-        value = result.get(criterion.target["field"]) if isinstance(result, dict) else None
-    elif isinstance(result, dict) and criterion.id in result:
-        value = result[criterion.id]
+        value = values.get(criterion.target["field"])
+    else:
+        value = values.get(criterion.id, output)
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

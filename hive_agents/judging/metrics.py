@@ -8,6 +8,7 @@ from typing import Literal
 from hive_agents.base.files import Format
 from hive_agents.judging.certify import lower_bound
 from hive_agents.judging.decisions import JudgedCase
+from hive_agents.judging.hybrid import THRESHOLD
 
 CalibrationStatus = Literal["certified", "missed", "undecided", "expired"]
 
@@ -60,10 +61,10 @@ class CalibrationMetrics(Format):
     ('undecided', None, 0.7, 45, None)
     """
 
-    status: CalibrationStatus
+    status: CalibrationStatus = "undecided"
     recommended_threshold: float | None
-    previous: float
-    needed_audits: int
+    previous: float = THRESHOLD
+    needed_audits: int = 0
     threshold_by_goal_type: dict[str, float]
     accept_accuracy_by_confidence: list[Accuracy]
     retry_success_rate: Rate | None

@@ -231,7 +231,6 @@ def _proposal(
     rule = proposed_rule(_condition(pattern), pattern.action, [pattern.goal_type], text, examples)
     runs = len({_run(row) for row in matched})
     return RuleProposal(
-        id=rule["id"],
         trigger_pattern=text,
         human_action=pattern.action,
         confidence=lower_bound(runs, runs),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from hive_agents.base import sha256
 from hive_agents.base.files import Format
 
@@ -14,32 +16,32 @@ class RuleProposal(Format):
     """A rule that nobody has approved yet.
 
     `confidence` is the one-sided 95 % lower bound of its agreement with people, so 10 of 10 is 0.741;
-    `coverage` the share of the escalations that it would have decided; `edge_cases` say what to look at.
+    `coverage` the share of the escalations that it would have decided; `edge_cases` say what to look at. Its `id` is
+    that of the rule; `agreements` of `support` runs, labelled by `reviewers`, agree with it.
 
     >>> from hive_agents.judging.certify import lower_bound
     >>> pattern, examples = "code contains 'eval('", list(range(1, 11))
     >>> rule = proposed_rule("'eval(' in result.get('code', '')", "retry", ["code"], pattern, examples)
     >>> proposal = RuleProposal(
-    ...     id=rule["id"], trigger_pattern=pattern, human_action="retry", confidence=lower_bound(10, 10), coverage=0.2,
-    ...     support=10, agreements=10, reviewers=["user:amira", "user:bo"], examples=examples, edge_cases=[],
-    ...     p_value=0.01, proposed_rule=rule,
+    ...     trigger_pattern=pattern, human_action="retry", confidence=lower_bound(10, 10), coverage=0.2,
+    ...     examples=examples, edge_cases=[], proposed_rule=rule,
     ... )
-    >>> round(proposal.confidence, 3), proposal.proposed_rule["mode"]
-    (0.741, 'shadow')
+    >>> round(proposal.confidence, 3), proposal.id == rule["id"], rule["mode"]
+    (0.741, True, 'shadow')
     """
 
-    id: str
     trigger_pattern: str
     human_action: str
     confidence: float
     coverage: float
-    support: int
-    agreements: int
-    reviewers: list[str]
     examples: list[int]
     edge_cases: list[str]
-    p_value: float
     proposed_rule: dict[str, Any]
+    id: str = Field(default_factory=lambda values: str(values["proposed_rule"].get("id")))
+    support: int = 0
+    agreements: int = 0
+    reviewers: list[str] = []
+    p_value: float | None = None
 
 
 def rule_id(condition: str, action: str, goal_types: list[str]) -> str:
