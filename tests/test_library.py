@@ -17,9 +17,10 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from hive_agents import Goal, Principal, Workspace
+from hive_agents import Chat, Goal, Principal, Workspace
 from hive_agents.adapters import HiveRetriever, approval_node, judge_node, search_node
 from hive_agents.approvals import ApprovalStore
+from hive_agents.cli.sample import init_workspace
 from hive_agents.models import ModelError, waited
 from hive_agents.runs import RunStore
 from tests.copilot.chats import copied_knowledge_base
@@ -52,6 +53,16 @@ async def cell(source: str, names: dict[str, Any]) -> None:
     found = eval(code, names)
     if inspect.isawaitable(found):
         await found
+
+
+async def test_a_question_is_a_text_and_who_names_nobody_is_the_local_owner(tmp_path: Path) -> None:
+    place = Workspace(init_workspace(tmp_path / "w", empty=True))
+    (place.root / "documents" / "bees.md").write_text("# Bees\n\nBees dance.\n", encoding="utf-8")
+    place.index()
+    reply = await Chat(place).ask("What do bees do?")
+    assert [result["doc_id"] for result in reply["results"]] == ["bees.md"]
+    (place.root / "hive.toml").write_text('[access]\nmode = "enforced"\n', encoding="utf-8")
+    assert (await Chat(Workspace(place.root)).ask("What do bees do?"))["results"] == []
 
 
 async def test_every_block_of_the_page_runs_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

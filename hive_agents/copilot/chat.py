@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.access import OPERATORS, RESERVED, Principal, Standing, ViewGate
+from hive_agents.access import OPERATORS, RESERVED, Principal, Standing, ViewGate, owner
 from hive_agents.base import HiveError, NotFound
 from hive_agents.copilot import drafting, feedback
 from hive_agents.copilot.documents import document_filters, require_known
@@ -32,7 +32,8 @@ class Chat:
     `thread_id` continues a thread of the reader; None begins a new one.
 
     `who` is a verified principal, for short calls, or a function that returns one, such as `Identity.principal`, and is
-    called at the beginning of each operation. `reader` is the principal that it returned last.
+    called at the beginning of each operation; None is the local owner, who sees all of an open workspace. `reader` is
+    the principal that it returned last.
 
     Raises: HIVE-409 for a thread of somebody else, HIVE-417 where `who` returns another user than at first, and
     whatever `who` raises.
@@ -47,21 +48,21 @@ class Chat:
     >>> _ = Path(folder.name, "documents", "bees.md").write_text("# Bees\nThey dance.")
     >>> from hive_agents import Principal
     >>> chat = Chat(place, Principal("local", "me"))
-    >>> chat.reader.user, chat.thread_id
-    ('me', None)
+    >>> chat.reader.user, chat.thread_id, Chat(place).reader.tenant
+    ('me', None, 'local')
     >>> folder.cleanup()
     """
 
     def __init__(
         self,
         workspace: Workspace,
-        who: Principal | Callable[[], Principal],
+        who: Principal | Callable[[], Principal] | None = None,
         thread_id: str | None = None,
         *,
         engine: SearchEngine | None = None,
     ) -> None:
-        self.workspace, self._who = workspace, who
-        self.reader = who if isinstance(who, Principal) else who()
+        self.workspace, self._who = workspace, who if who is not None else owner()
+        self.reader = self._who if isinstance(self._who, Principal) else self._who()
         self._standing = Standing.of(workspace, self.reader)
         self.engine = engine or SearchEngine(workspace)
         self.thread_id = thread_id
@@ -92,12 +93,13 @@ class Chat:
             raise HiveError.of("HIVE-417", message, fix="begin another conversation", exit_code=2)
         self.reader = self._standing.of_today(principal).now(self.workspace)
 
-    async def ask(self, request: Request, on_node: OnNode | None = None) -> dict[str, Any]:
-        """Return the reply to one question; `on_node` gets the name of each node that begins.
+    async def ask(self, request: Request | str, on_node: OnNode | None = None) -> dict[str, Any]:
+        """Return the reply to one question, a text or a request; `on_node` gets the name of each node that begins.
 
         Raises: HIVE-409 for nothing asked, HIVE-408 without an active config, HIVE-401 for a model that can't be had.
         """
         self._recognise()
+        request = Request(text=request) if isinstance(request, str) else request
         require_question(request)
         if self.thread_id is None:
             self.thread_id = self._threads.create(request.text)
