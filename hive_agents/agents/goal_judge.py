@@ -175,7 +175,8 @@ async def _escalated(
 ) -> Update:
     title = f"accept the result of {session.agent.id}?"
     number = judged["judgment"]["decision_id"]
-    id = await asyncio.to_thread(session.court.file_judgment, number, title=title, thread_id=session.thread_id)
+    file = session.court.file_judgment
+    id = await asyncio.to_thread(file, number, title=title, thread_id=session.thread_id, told=True)
     request = session.request(id)
     await session.emit(EventType.APPROVAL_REQUESTED, id, approval_id=id, kind="judgment", title=title)
     if not request.decided:

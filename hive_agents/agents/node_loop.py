@@ -350,7 +350,8 @@ async def _escalated(work: NodeWork, key: str, judged: Mapping[str, Any]) -> Upd
 
     number = await session.effects.once(f"{key}/decision", "synthetic", "escalate", do, node=node.id)
     title = f"accept what {work.agent.id} made in {node.id}?"
-    id = await asyncio.to_thread(session.court.file_judgment, number, title=title, thread_id=session.thread_id)
+    file = session.court.file_judgment
+    id = await asyncio.to_thread(file, number, title=title, thread_id=session.thread_id, told=True)
     request = session.request(id)
     await session.emit(EventType.APPROVAL_REQUESTED, id, node.id, approval_id=id, kind="judgment", title=title)
     if not request.decided:

@@ -53,8 +53,10 @@ class ApprovalStore:
         self.now = now
         self.settings = workspace.settings.approvals
 
-    def file(self, filing: Filing) -> ApprovalRequest:
+    def file(self, filing: Filing, *, told: bool = False) -> ApprovalRequest:
         """Return a pending request; an equal filing, by its key or its run and kind, has the same request.
+
+        `told` leaves the event `approval.requested` to the caller, who publishes it with its node.
 
         Raises: HIVE-416 for an idempotency key with other content, HIVE-413 where the existing request can't be
         trusted.
@@ -81,7 +83,7 @@ class ApprovalStore:
             )
             log.append_filed(self.workspace, request)
             rows.insert(connection, request, key)
-            if not request.requester.startswith("agent:"):  # whose runs publish it themselves, with the node
+            if not told:
                 record(connection, EventType.APPROVAL_REQUESTED, request)
         self._tell("requested", request)
         return request

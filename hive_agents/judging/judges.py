@@ -219,15 +219,22 @@ class Runtime:
         """
         DecisionLog(self.workspace).outcome(_logged(decision_id), outcome)
 
-    def file_judgment(self, decision_id: int | None, *, title: str | None = None, thread_id: str | None = None) -> str:
-        """File a request to judge a logged result, once; return its id.
+    def file_judgment(
+        self,
+        decision_id: int | None,
+        *,
+        title: str | None = None,
+        thread_id: str | None = None,
+        told: bool = False,
+    ) -> str:
+        """File a request to judge a logged result, once; return its id. `told` is as in `ApprovalStore.file`.
 
         Approving enters the label `accept` in the decision log; rejecting, or responding with what has to be improved,
         enters the evaluator's proposal instead, else `retry`.
         Raises: HIVE-409 for an unknown decision.
         """
         decision = DecisionLog(self.workspace).get(_logged(decision_id))
-        return ask_for_judgment(self.workspace, decision, title=title, thread_id=thread_id)
+        return ask_for_judgment(self.workspace, decision, title=title, thread_id=thread_id, told=told)
 
     def _judge(
         self, goal: Goal | str | None, evaluators: Sequence[Evaluator], rules: Iterable[EvaluationRule]

@@ -84,7 +84,12 @@ def ask_for_rule(workspace: Workspace, rule: LearnedRule, principal: Principal |
 
 
 def ask_for_judgment(
-    workspace: Workspace, decision: JudgedCase, *, title: str | None = None, thread_id: str | None = None
+    workspace: Workspace,
+    decision: JudgedCase,
+    *,
+    title: str | None = None,
+    thread_id: str | None = None,
+    told: bool = False,
 ) -> str:
     """File a request to judge a result in place of the judge, once for each decision; return its id.
 
@@ -112,7 +117,7 @@ def ask_for_judgment(
         thread_id=thread_id,
     )
     asked = _asked_before(workspace, decision, filing)
-    return asked or _filed_once(workspace, filing, f"judgment:{decision.id}").id
+    return asked or _filed_once(workspace, filing, f"judgment:{decision.id}", told=told).id
 
 
 def _asked_before(workspace: Workspace, decision: JudgedCase, filing: Filing) -> str | None:
@@ -173,11 +178,11 @@ def open_missed_tickets(
     return filed
 
 
-def _filed_once(workspace: Workspace, filing: Filing, key: str) -> ApprovalRequest:
+def _filed_once(workspace: Workspace, filing: Filing, key: str, *, told: bool = False) -> ApprovalRequest:
     """Return the request with a key, filed again if the earlier one was closed without a person's answer."""
     store = ApprovalStore(workspace)
     for number in count(1):
-        request = store.file(filing.model_copy(update={"idempotency_key": f"{key}:{number}"}))
+        request = store.file(filing.model_copy(update={"idempotency_key": f"{key}:{number}"}), told=told)
         if request.status == "pending" or request.status in ANSWERED:
             return request
     raise AssertionError

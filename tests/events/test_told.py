@@ -36,3 +36,12 @@ def test_a_request_is_told_when_it_is_filed_and_when_it_is_decided_once(text_wor
     assert isinstance(last, dict)
     assert first["approval_id"] == last["approval_id"] == request.id
     assert (last["status"], last["by"], last["decision"]) == ("rejected", "user:dana", "reject")
+
+
+def test_a_request_of_an_agent_that_is_no_run_is_told_too(text_workspace: Workspace) -> None:
+    """As those of the optimizer, and of the queen about a new version of an agent."""
+    request = ApprovalStore(text_workspace).file(Filing(kind="deploy", title="v2?", requester="agent:optimizer"))
+    ((asked, payload),) = told(text_workspace)
+    assert asked == "approval.requested"
+    assert isinstance(payload, dict)
+    assert payload["approval_id"] == request.id

@@ -316,6 +316,7 @@ def test_replan_without_an_edge_escalates_and_a_person_sends_it_back(place: Work
     waiting = run.go()
     assert waiting["judgment"]["escalation_reason"] == "replans_exhausted"
     (id,) = waiting["approval_ids"]
+    assert [one.payload["approval_id"] for one in events(place, run, "approval.requested")] == [id]
     ApprovalStore(place).decide(id, "respond", by="dana", message="mine, please")
     assert run.go()["outputs"]["text"] == "the person's bees"
     assert model.prompts[3][-1].content == "[Judge feedback]: mine, please"
