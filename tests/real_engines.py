@@ -132,6 +132,14 @@ class Postgres:
         connection = ("-h", self._folder, "-U", "hive", "-d", "postgres")
         return self._run("psql", *connection, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", text=sql)
 
+    def copy_to(self, data: Path) -> None:
+        """Make the data of a standby that follows this server."""
+        self._run("pg_basebackup", "-h", self._folder, "-U", "hive", "-D", data, "-R", "-X", "stream", "-c", "fast")
+
+    def promote(self) -> None:
+        """From now on this standby is the server that writes."""
+        self._run("pg_ctl", "-D", self._folder / "data", "-w", "promote")
+
     def ask(self, function: str, questions: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
         """The rows of each question; its parameters are bound as text, as a driver would."""
         calls = [_call(function, values) for values in questions]

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import resource
+import shutil
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import Principal
 from hive_agents.agents.run import AgentRun
 from hive_agents.host import reopen_records
 from hive_agents.models import ModelError
@@ -23,9 +25,10 @@ from hive_agents.store import connect, connected, seal, transaction
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.cli.test_serve import serve
-from tests.host.hosting import prepared
+from tests.host.hosting import TURNS, HostProcess, effects, prepared, queued, seams, spans, until as done
+from tests.people import token_of
 from tests.real_engines import Postgres, postgres
-from tests.server.serving import bearer, sample, served
+from tests.server.serving import SETTINGS, bearer, sample, served
 
 QUESTION = {"input": {"text": "what returns a fresh token?"}}
 NO_ROOM = (0, resource.RLIM_INFINITY)
@@ -99,7 +102,7 @@ async def test_records_that_were_moved_away_are_alive_and_not_ready(tmp_path: Pa
 
 
 @pytest.mark.slow
-async def test_records_that_a_newer_release_upgraded_are_alive_and_not_ready(tmp_path: Path) -> None:
+async def test_records_that_a_newer_release_upgraded_or_somebody_moved_are_alive_and_not_ready(tmp_path: Path) -> None:
     """The host has connections from before."""
     with postgres() as server:
         place = on_server(sample(tmp_path / "ws"), server)
@@ -110,6 +113,44 @@ async def test_records_that_a_newer_release_upgraded_are_alive_and_not_ready(tmp
             assert (await client.get("/healthz")).status_code == 200
             server.run("UPDATE health.schema_version SET version = version - 1")
             await until(client, 200)
+            with connected(place.records) as connection, transaction(connection):
+                seal(place, connection, "another place")
+            found = await client.get("/readyz")
+            assert (found.status_code, found.json()["code"]) == (503, "HIVE-403")
+            assert "moved to another place" in found.json()["detail"]
+            assert (await client.get("/healthz")).status_code == 200
+            reopen_records(place)
+            await until(client, 200)
+
+
+@pytest.mark.slow
+async def test_a_run_that_another_host_takes_over_is_counted_there_and_so_is_what_it_tried_again(
+    tmp_path: Path,
+) -> None:
+    """Its worker is killed in the middle of an effect, in a folder of its own."""
+    with postgres() as server:
+        place = prepared(tmp_path / "a", lease_seconds=2.0)
+        with (place.root / "hive.toml").open("a", encoding="utf-8") as file:
+            file.write(SETTINGS)
+        place = on_server(place, server)
+        other = Workspace(shutil.copytree(place.root, tmp_path / "b", ignore=shutil.ignore_patterns(".hive")))
+        trust(other)
+        (tmp_path / "b.accounts").symlink_to(tmp_path / "a.accounts")
+        run = queued(place, seconds=1.0)
+        worker = HostProcess(place)
+        worker.up()
+        while not spans(place).get(run):
+            await asyncio.sleep(0.02)
+        worker.end(signal.SIGKILL)
+        operator = token_of(other, Principal("acme", "root", roles=frozenset({"operator"})))
+        async with served(other, **seams(other.root)) as client:
+            await done(other, "done", run)
+            numbers = (await client.get("/metrics", headers={"Authorization": f"Bearer {operator}"})).text
+        told = dict(line.rsplit(" ", 1) for line in numbers.splitlines() if line.startswith("hive_"))
+        assert float(told["hive_runs_taken_over"]) == float(told["hive_effects_tried_again"]) == 1
+        taken, most = (float(told[f'hive_records_connections{{kind="{kind}"}}']) for kind in ("open", "most"))
+        assert 0 < taken < most
+        assert [what for what, _ in effects(place, run)] == [f"step {number}" for number in range(TURNS)]
 
 
 @pytest.mark.slow

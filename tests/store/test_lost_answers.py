@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -199,6 +201,16 @@ def test_nothing_more_is_sent_over_a_lost_connection(wire: Wire, place: Workspac
         with transaction(connection):
             connection.execute("INSERT INTO consumers (name, seq) VALUES ('a', 1)")
         assert connection.execute("SELECT seq FROM consumers").fetchone() == (1,)
+
+
+def test_a_server_that_vanishes_without_a_word_is_given_up_by_this_side(place: Workspace) -> None:
+    """Unplugged, it closes nothing: the kernel ends the connection after so long, whether something was sent or not."""
+    with connected(place.records) as connection, socket.socket(fileno=os.dup(connection.raw.fileno())) as open_:
+        assert open_.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == ours.IDLE_SECONDS * 1_000
+        assert open_.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        kept = [socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT]
+        idle, every, times = (open_.getsockopt(socket.IPPROTO_TCP, option) for option in kept)
+        assert idle + every * times <= ours.IDLE_SECONDS
 
 
 def test_a_transaction_of_a_host_that_is_frozen_ends_and_others_write(

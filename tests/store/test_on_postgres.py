@@ -33,6 +33,7 @@ from tests.sample import hive
 
 ROOT = Path(__file__).parents[2]
 CONTRACTS = (
+    "tests/access/test_revocations.py",
     "tests/runs",
     "tests/approvals/test_forgeries.py",
     "tests/approvals/test_four_eyes.py",
