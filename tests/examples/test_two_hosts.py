@@ -137,6 +137,9 @@ tests:
     input_series:
       - {{series: 'hive_queue_oldest_seconds{{kind="worker"}}', values: "0 40x10"}}
       - {{series: 'hive_host_part_up{{part="records", instance="a:8787"}}', values: "1 1 0x10"}}
+      # One host began again, and another one takes over six runs.
+      - {{series: 'hive_runs_taken_over{{instance="a:8788"}}', values: "40x5 0x20"}}
+      - {{series: 'hive_runs_taken_over{{instance="b:8788"}}', values: "1x5 7x20"}}
     alert_rule_test:
       - {{eval_time: 1m, alertname: HiveQuestionsWait, exp_alerts: []}}
       - eval_time: 4m
@@ -154,6 +157,14 @@ tests:
             exp_annotations:
               summary: "records of a:8787 is down"
               do: "ask its /readyz what is missing: the records, an engine, or that part"
+      - {{eval_time: 4m, alertname: HiveRunsTakenOver, exp_alerts: []}}
+      - eval_time: 15m
+        alertname: HiveRunsTakenOver
+        exp_alerts:
+          - exp_labels: {{severity: warning}}
+            exp_annotations:
+              summary: "6 runs were taken over from dead workers within a quarter of an hour"
+              do: "see which workers die, and why: their journals, and the memory of their machines"
 """
 
 
@@ -187,3 +198,13 @@ def test_each_host_in_a_container_has_the_secrets_that_the_page_names() -> None:
     assert secrets
     for name in ("a", "b", "worker"):
         assert secrets <= services[name]["environment"].keys()
+        assert "HIVE_OWNER_PASSWORD" not in services[name]["environment"], "a user with a schema of its own is enough"
+
+
+def test_each_host_in_a_container_is_asked_where_it_listens() -> None:
+    services = yaml.safe_load((SERVE / "compose.yaml").read_text())["services"]
+    for name in ("a", "b", "worker"):
+        words = services[name]["command"]
+        port = words[words.index("--port") + 1]
+        assert f"http://127.0.0.1:{port}/readyz" in services[name]["healthcheck"]["test"]
+        assert words[words.index("--host") + 1] == "0.0.0.0", "for the proxy, and for whoever reads /metrics"
