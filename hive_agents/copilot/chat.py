@@ -14,6 +14,7 @@ from hive_agents.copilot.plan import DocumentFilter, SearchStrategy
 from hive_agents.copilot.reply import fresh_reply, render_reply
 from hive_agents.copilot.run import QuestionRun, require_question
 from hive_agents.copilot.session import Request, certain_scope, may_open, open_scope, vocabulary_of
+from hive_agents.copilot.steps import matching
 from hive_agents.copilot.threads import ThreadStore, Turn, trace_of
 from hive_agents.copilot.vocabulary import declared
 from hive_agents.index import ScopedIndex, parse_filters
@@ -192,21 +193,31 @@ class Chat:
         }
 
     def why(self, run_id: str, doc_id: str) -> dict[str, Any]:
-        """Return how a result of a turn was ranked among the documents that the reader may view. Raises: HIVE-409."""
+        """Return how a document was ranked for a turn's question among those that the reader may view: a result, or one
+        that isn't among the results. Raises: HIVE-409."""
         turn = self.threads.turn(run_id)
         decision, index = turn.outcome.decision, self._scope()
-        if doc_id not in turn.outcome.documents or doc_id not in self.gate.allowed([doc_id]):
+        chunks, shown = index.chunks_of(doc_id), doc_id in turn.outcome.documents
+        if not len(chunks) or doc_id not in self.gate.allowed([doc_id]):
             raise NotFound.of("HIVE-409", "that result is not found", fix="name a result of the turn", exit_code=2)
+        if not shown and not matching(index, decision.filters)[chunks].any():
+            return {"left out by": "the filters of the question"}
         if decision.strategy is SearchStrategy.METADATA_ONLY:
             return {"matched by": "filter, not ranked"}
         config = self.active.config
+        searched = index.select(config.conditions, checked=True)
+        if not shown and searched is not None and not searched[chunks].any():
+            return {"left out by": "the filters of the config", "config": config.name}
         ranking = self.engine.present(index, self.engine.retrieve(index, decision.query, config), config)
+        ranked = list(dict.fromkeys(hit.doc_id for hit in ranking.hits))
         hit = next((hit for hit in ranking.hits if hit.doc_id == doc_id), None)
+        if hit is None and not shown:
+            return {"ranked by": "nothing: it is below the config's candidates"}
         if hit is None and "canary" in turn.trace.get("basis", {}):
             return {"ranked by": "the config that served before, in a list drafted by the canary"}
         if hit is None:
             return {"ranked by": "a deeper look than the config's candidates"}
-        return {
+        return ({} if shown else {"place": ranked.index(doc_id) + 1}) | {
             "section": hit.heading,
             "keyword rank": hit.bm25_rank,
             "vector rank": hit.vector_rank,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-from hive_agents.access import Principal, ViewGate, asked_by, owner, people, same_hands
+from hive_agents.access import Principal, ViewGate, asked_by, labels_in_file, owner, people, same_hands
 from hive_agents.base import HiveError, NotFound
 from hive_agents.base.files import locked
 from hive_agents.copilot.threads import ThreadStore, Turn
@@ -67,6 +67,8 @@ class FeedbackQueue:
             comment: str | None = None) -> Item:  # fmt: skip
         """File an opinion on a result of the reader's turn, by its rank from 1 or `doc_id`; it replaces a pending one.
 
+        A document that isn't among the results can be said to be relevant.
+
         Raises: HIVE-409 for a run, result or document that this reader can't see, HIVE-415 for too many opinions,
         HIVE-414 where theirs on that result is reviewed already, HIVE-105 for a comment that is too long.
         """
@@ -78,7 +80,8 @@ class FeedbackQueue:
         if doc_id is None and result is not None and 1 <= result <= len(shown):
             doc_id = shown[result - 1]
         # The same answer for forbidden, unknown and out of range.
-        if doc_id not in shown or doc_id not in self._gate.allowed([doc_id]):
+        named = doc_id in shown or (verdict == "relevant" and self._exists(doc_id))
+        if doc_id is None or not named or doc_id not in self._gate.allowed([doc_id]):
             raise NotFound.of("HIVE-409", "that result is not found", fix="name a result of the turn: --result 1")
         at = self._now()
         hour_ago = (dt.datetime.fromisoformat(at) - dt.timedelta(hours=1)).isoformat(timespec="seconds")
@@ -115,8 +118,12 @@ class FeedbackQueue:
             ).rowcount
         if not done:
             raise HiveError.of("HIVE-414", "your opinion on this result was reviewed already", exit_code=1)
-        credit(self.workspace, run_id, shown.index(doc_id) + 1, verdict)
+        if doc_id in shown:
+            credit(self.workspace, run_id, shown.index(doc_id) + 1, verdict)
         return item
+
+    def _exists(self, doc_id: str | None) -> bool:
+        return doc_id is not None and labels_in_file(self.workspace, doc_id) is not None
 
     def items(self, status: str | None = None) -> list[Item]:
         """Return the items that the person may review or filed themselves, oldest first."""

@@ -49,6 +49,10 @@ def paths(run: str, thread: str, search: str, request: str, target: str) -> dict
         "/chat/runs/{run_id}/passages": [
             f"/chat/runs/{run}/passages?doc_id={doc}", f"/chat/runs/{run}/passages?doc_id=open/1.md",
         ],
+        "/chat/runs/{run_id}/others": [
+            f"/chat/runs/{run}/others?search={words}", f"/chat/runs/{run}/others?search=rotor",
+            f"/chat/runs/{run}/others?search=1",
+        ],
         "/chat/runs/{run_id}/trace": [f"/chat/runs/{run}/trace"],
         "/chat/{thread_id}": [f"/chat/{thread}"],
         "/chat/{thread_id}/turns/{run_id}": [f"/chat/{thread}/turns/{run}"],

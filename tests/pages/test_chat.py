@@ -52,6 +52,44 @@ async def test_a_result_opens_its_document_with_its_passages_marked(tmp_path: Pa
         assert (await client.get(f"/chat/{run['thread_id']}", headers=bearer(place, "alice"))).status_code == 404
 
 
+async def test_a_reader_names_the_document_that_is_missing_and_reads_why_it_is(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        dana = bearer(place)
+        run = (await answered(client, dana, "effective documents about API tokens"))["run_id"]
+        others = f"/chat/runs/{run}/others"
+        reply = (await client.get(f"/api/runs/{run}", headers=dana)).json()["result"]
+        first = reply["results"][0]
+        shown = (await client.get(others, params={"search": first["title"]}, headers=dana)).text
+        assert "It is result 1." in shown
+        retired = (await client.get(others, params={"search": "2.0"}, headers=dana)).text
+        assert "Benchline 2.0" in retired
+        assert "<dt>left out by</dt><dd>the filters of the question</dd>" in retired
+        free = (await answered(client, dana, "API tokens"))["run_id"]
+        below = (await client.get(f"/chat/runs/{free}/others", params={"search": "2.0"}, headers=dana)).text
+        assert re.search(r"<dt>place among documents</dt><dd>\d+</dd>", below)
+        none = (await client.get(f"/chat/runs/{free}/others", params={"search": "balances"}, headers=dana)).text
+        assert "nothing: it is below all that the config looks at" in none
+        assert 'name="doc_id" value="changelogs/2.0.md"' in retired
+        assert (
+            "No document that you may open" in (await client.get(others, params={"search": "xyzzy"}, headers=dana)).text
+        )
+        body = {"run_id": run, "doc_id": "changelogs/2.0.md", "verdict": "relevant"}
+        filed = await client.post("/api/feedback", json=body, headers=dana)
+        assert filed.status_code == 201, filed.text
+        path = f"/api/feedback/{filed.json()['id']}/review"
+        accepted = await client.post(path, json={"accept": True}, headers=bearer(place, "root"))
+        assert accepted.status_code == 200, accepted.text
+        golden = json.loads((place.root / "evals" / "golden.json").read_text(encoding="utf-8"))["queries"]
+        assert [one["relevant"] for one in golden if one["query"] == "effective documents about API tokens"] == [
+            ["changelogs/2.0.md"]
+        ]
+        for refused in ({"verdict": "outdated"}, {"doc_id": "changelogs/none.md"}, {"doc_id": "../hive.toml"}):
+            answer = await client.post("/api/feedback", json=body | refused, headers=dana)
+            assert answer.status_code == 404, answer.text
+        assert (await client.get(others, params={"search": "2.0"}, headers=bearer(place, "alice"))).status_code == 404
+
+
 async def test_a_table_in_a_passage_is_a_table(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place) as client:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
-from hive_agents.base import NotFound, Unindexed
+from hive_agents.base import HiveError, NotFound, Unindexed
 from hive_agents.copilot import OPERATOR_SIGNS, told_before
 from hive_agents.runs import CHAT_GRAPH
-from hive_agents.server import copilot, runs
+from hive_agents.server import copilot, documents, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, READER, Call
 from hive_agents.server.copilot import Why
@@ -18,6 +19,8 @@ from hive_agents.server.pages.passages import blocks, claims
 from hive_agents.server.pages.view import Pages
 
 pages = Pages()
+OTHERS = 5
+"""Documents that are shown for a part of a title."""
 OPEN = ("queued", "running", "waiting", "paused")
 STEPS = ("rewrite", "route", "retrieve", "rerank", "permission_gate", "finalize")
 VERDICTS = ("relevant", "distractor", "outdated", "wrong_document")
@@ -61,6 +64,22 @@ def why(call: Call, run_id: str) -> dict[str, Any]:
     """Why a result has its rank."""
     query = Why(doc_id=call.request.query_params.get("doc_id", ""))
     return {"facts": copilot.why(call, run_id, query).explanation}
+
+
+@pages.get("/chat/runs/{run_id}/others", READER, "chat_others.html")
+def others(call: Call, run_id: str) -> dict[str, Any]:
+    """Documents that the reader may view by a part of their title, each with why it isn't among the results."""
+    reply, search = _reply(call, run_id) or {}, call.request.query_params.get("search", "").strip()
+    if not search:
+        return {"run_id": run_id, "search": "", "found": []}
+    page = checked(documents.DocumentsPage, {"search": search, "status": "indexed", "limit": OTHERS})
+    ranks = {one["doc_id"]: one["rank"] for one in reversed(reply.get("results", []))}
+    found = []
+    for one in documents.documents(call, page).documents:
+        with suppress(HiveError):  # it was removed meanwhile, or isn't searched by this config
+            why = {} if one.doc_id in ranks else copilot.why(call, run_id, Why(doc_id=one.doc_id)).explanation
+            found.append((one, ranks.get(one.doc_id), why))
+    return {"run_id": run_id, "search": search, "found": found}
 
 
 @pages.get("/chat/runs/{run_id}/passages", READER, "chat_passages.html")
