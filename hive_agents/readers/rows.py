@@ -34,14 +34,14 @@ _NOT_FROM_TABLES = frozenset({"title", "content", "tenant", "view", "source_file
 _VERSIONS = re.compile(r"version|release|edition|section|chapter|clause|python|firmware", re.I)
 _MANY_WHOLE = 4
 """Whole parts that amounts with unlike many decimals have at least; versions have few."""
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,17})?")
 _CODE = re.compile(r"(?=\S*[^\W\d_])(?=\S*\d)(?!\S+://|\S+@)\S{2,40}")
 _DAY = re.compile(
     r"(?P<y1>\d{4})[-/](?P<m1>\d\d?)[-/](?P<d1>\d\d?)(?:[ T]\d\d?:\d\d\S*)?"
     r"|(?P<d2>\d\d?)\.(?P<m2>\d\d?)\.(?P<y2>\d{4})(?: \d\d?:\d\d\S*)?"
 )
 _LONGEST_NAME, _LONGEST_TITLE, _LONGEST_HEAD = 80, 200, 60
-_FILLED, _DIFFERENT = 0.9, 0.5
+_FILLED, _DIFFERENT, _APART = 0.9, 0.5, 0.95
 _LEAST_NAMED, _LEAST_COLUMNS = 8, 3
 """Rows and columns of a table whose rows are known by their names alone; a smaller one is read as a whole."""
 _RUN = 1000
@@ -81,7 +81,7 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
     short = {at: column for at, column in enumerate(columns) if at not in skipped and _is_short(column)}
     fields = {at: _typed(column, head[at]) for at, column in short.items()}
     if not texts:
-        known_at = id_at if id_at is not None else _names_column(head, columns, unique)
+        known_at = id_at if id_at is not None else _names_column(head, columns)
         if known_at is None or not any(at != known_at and _is_shared(columns[at]) for at in short):
             return None
         title_at = known_at if id_at is None else title_at
@@ -217,12 +217,16 @@ def _title_column(head: Sequence[str], columns: Sequence[Sequence[str]], texts: 
     return next((named[name] for name in _TITLES if name in named), short[0] if short else None)
 
 
-def _names_column(head: Sequence[str], columns: Sequence[Sequence[str]], unique: Sequence[int]) -> int | None:
-    """Return the column of the names of things, such as countries: the first, or one called a name; each differs."""
+def _names_column(head: Sequence[str], columns: Sequence[Sequence[str]]) -> int | None:
+    """Return the column of the names of things, such as countries: the first, or one called a name; nearly all differ,
+    as those of flights do, of which some have the name of one before them."""
     if len(columns) < _LEAST_COLUMNS or len(columns[0]) < _LEAST_NAMED:
         return None
-    short = (at for at in unique if _is_titles(columns[at]) and median(map(len, columns[at])) <= _LONGEST_NAME)
-    return next((at for at in short if at == 0 or head[at].lower() in _TITLES), None)
+    short = (
+        at for at, column in enumerate(columns) if _is_titles(column) and median(map(len, column)) <= _LONGEST_NAME
+    )
+    named = (at for at in short if at == 0 or head[at].lower() in _TITLES)
+    return next((at for at in named if _is_unique(columns[at], _APART)), None)
 
 
 def _is_titles(column: Sequence[str]) -> bool:
@@ -250,8 +254,8 @@ def _length(text: str) -> float:
     return len(text.split()) + len(_WIDE.findall(text)) / 2
 
 
-def _is_unique(column: Sequence[str]) -> bool:
-    return all(cell.strip() for cell in column) and len(set(column)) == len(column)
+def _is_unique(column: Sequence[str], share: float = 1) -> bool:
+    return all(cell.strip() for cell in column) and len(set(column)) >= share * len(column)
 
 
 def _are_codes(column: Sequence[str]) -> bool:

@@ -388,6 +388,11 @@ def test_things_that_are_known_by_their_names_are_a_document_each(named: str) ->
     assert rows_of_texts([row[:2] for row in rows]) is None, "so are pairs"
     twice = [*rows, rows[1]]
     assert rows_of_texts(twice) is None, "a name that comes twice names nothing"
+    at = order.index(0)
+    more = [[*row[:at], f"{row[at]}{n // 9}", *row[at + 1 :]] for n, row in enumerate(rows[1:] * 3)]
+    again = rows_of_texts([rows[0], *more, more[0]])
+    assert again is not None, "one of many may come again"
+    assert (again[0].key, again[-1].key) == ("aar0", "aar0-2")
 
 
 def test_a_row_with_an_id_is_titled_by_a_column_whose_name_ends_like_a_title() -> None:
