@@ -10,8 +10,7 @@ from hive_agents.copilot.dates import Bound, DateSpan, to_come
 from hive_agents.copilot.language import language, word_table
 from hive_agents.copilot.plan import DocumentFilter, Operator
 from hive_agents.copilot.roles import date_role_of, parts
-from hive_agents.copilot.sentence import ADVERBS, ARTICLES, BE, PREPOSITIONS, Sentence, asks_how_many
-from hive_agents.copilot.vocabulary import LONGEST
+from hive_agents.copilot.sentence import ADVERBS, ARTICLES, BE, PREPOSITIONS, Sentence
 from hive_agents.documents import terms
 
 _COMPARING = frozenset({"is", "at", "than", "the"})
@@ -78,18 +77,6 @@ def date_fields(s: Sentence, place: int) -> list[str]:
     return named or (s.vocabulary.date_fields(role) if role else [])
 
 
-def number_bounds(s: Sentence) -> list[tuple[DocumentFilter, set[int]]]:
-    """Return filters on numbers beside their field's name: "version 3", "pages over 20", "more than 20 pages"."""
-    demands: list[tuple[DocumentFilter, set[int]]] = []
-    for place in range(len(s.words)) if s.filters_by_description else ():
-        found = (_named_after(s, place) or _named_before(s, place)) if is_number(s.at(place)) else None
-        if found is not None and not any(place in places for _, places in demands):
-            name, op, places = found
-            value, last = value_at(s, place)
-            demands.append((DocumentFilter(field=name, op=op, value=value), places | set(range(place, last + 1))))
-    return demands
-
-
 def value_at(s: Sentence, place: int) -> tuple[float, int]:
     """Return the number at a place and the place of its last word: "5,000" and "5 million" have two."""
     text, gap = s.at(place), s.words[place].gap
@@ -110,31 +97,6 @@ def compared(s: Sentence, place: int) -> tuple[int, Operator | None]:
         op = comparisons.get(s.at(first), op)
         first -= 1
     return first, cast("Operator | None", op)
-
-
-def _named_before(s: Sentence, place: int) -> tuple[str, Operator, set[int]] | None:
-    """Return the field that is named before a number, with the comparison between them."""
-    last, op = compared(s, place)
-    names = s.vocabulary.of_type("number")
-    for first in range(max(0, last + 1 - LONGEST), last + 1):
-        found = s.vocabulary.named_field([s.at(n) for n in range(first, last + 1)], names)
-        if found is not None and found[1] == last + 1 - first:
-            return found[0], op or "eq", set(range(first, place + 1))
-    return None
-
-
-def _named_after(s: Sentence, place: int) -> tuple[str, Operator, set[int]] | None:
-    """Return the field that is named after a number; without a comparison, that number may count things in the text,
-    unless documents are counted and the whole name is there: "how many servers have 16 CPU cores"."""
-    first, op = compared(s, place)
-    asked = [s.at(n) for n in range(place + 1, min(place + 1 + LONGEST, len(s.words)))]
-    found = s.vocabulary.named_field(asked, s.vocabulary.of_type("number"))
-    if found is None or not (s.has_head() or any(mention.noun for mention in s.mentions)):
-        return None
-    whole = asks_how_many(s.text) and found[1] >= len(parts(found[0])) > 1
-    if op is None and not whole:
-        return None
-    return found[0], op or "eq", set(range(first + 1, place + 1 + found[1]))
 
 
 def is_number(word: str) -> bool:

@@ -128,7 +128,8 @@ class Chat:
         if session.meter.calls or turn.outcome.tally is not None:
             self._recognise()
             return render_reply(session.index, self.gate, turn, conclusion.model_answer, session.vocabulary)
-        return fresh_reply(session.index, turn, conclusion.answer.text if conclusion.answer else None, conclusion.rows)
+        text = conclusion.answer.text if conclusion.answer else None
+        return fresh_reply(session.index, turn, text, conclusion.rows, session.vocabulary)
 
     def transcript(self, last: int | None = None) -> list[dict[str, Any]]:
         """Return the replies of the thread, or the `last` ones, rendered as they may be seen now.

@@ -24,7 +24,7 @@ from hive_agents.copilot.dates import DateSpan
 from hive_agents.copilot.forms import word_key
 from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
-from hive_agents.copilot.roles import parts, role_of
+from hive_agents.copilot.roles import is_short_for, parts, role_of
 from hive_agents.copilot.sentence import (
     ABOUT,
     ADVERBS,
@@ -38,6 +38,7 @@ from hive_agents.copilot.sentence import (
     QUESTION,
     Mention,
     Sentence,
+    linking_verbs,
 )
 from hive_agents.copilot.vocabulary import LONGEST
 from hive_agents.documents import terms
@@ -72,6 +73,17 @@ def conditions_in(s: Sentence) -> list[DocumentFilter] | None:
     return columns.filters if columns.is_complete() else None
 
 
+def number_bounds(s: Sentence) -> list[Found]:
+    """Return filters on numbers beside their column's name, in a message that asks for more: "version 3", "pages over
+    20", "more than 20 pages"."""
+    columns, bounds = _Columns(s), list[Found]()
+    for place in range(len(s.words)) if s.filters_by_description else ():
+        found = columns.number(place, only_named=True)
+        if found is not None and not any(places & found[1] for _, places in bounds):
+            bounds.append(found)
+    return bounds
+
+
 class _Columns:
     def __init__(self, sentence: Sentence) -> None:
         self.s = sentence
@@ -87,7 +99,7 @@ class _Columns:
         self.linking = linking_verbs(sentence, set()) if self.nouns else set[int]()
 
     def read(self) -> None:
-        for rule in (self._against, self._number, self._absent, self._present, self._level, self._flag):
+        for rule in (self._against, self.number, self._absent, self._present, self._level, self._flag):
             for place in range(len(self.s.words)):
                 found = None if place in self.used | self.dated else rule(place)
                 if found is not None and self.used.isdisjoint(found[1]):
@@ -164,7 +176,7 @@ class _Columns:
         """Return the field that the words from a place on name, and how many they are."""
         words = [self.s.at(n) for n in range(place, min(place + most, len(self.s.words)))]
         found = self.s.vocabulary.named_field(words, names) if words else None
-        return found if found is not None and not EMPTY.issuperset(words[: found[1]]) else None
+        return found if found is not None and not (EMPTY - DOCUMENT).issuperset(words[: found[1]]) else None
 
     def _flag(self, place: int) -> Found | None:
         """Return the filter of a column of yes and no: "discontinued", "unpaid", "aren't organic"."""
@@ -195,6 +207,12 @@ class _Columns:
         alike = [name for name in s.vocabulary.fields if s.at(place) == parts(name)[-1]]
         if s.at(place).endswith("ed") and alike in [[name] for name in flags]:  # "evacuated" of `medically_evacuated`
             return [DocumentFilter(field=alike[0], value=flags[alike[0]][self._negated(place)])], {place}
+        for sides in language("en")["columns"]["opposites"]:
+            side = next((one.split() for one in sides if s.at(place) in one.split()), None)
+            called = [name for name in flags if not set(" ".join(sides).split()).isdisjoint(parts(name))]
+            if side is not None and len(called) == 1:  # "failed" of `successful`
+                no = self._negated(place) != set(side).isdisjoint(parts(called[0]))
+                return [DocumentFilter(field=called[0], value=flags[called[0]][no])], {place}
         found = self._named(place, list(flags))  # "members of the club" of `club_member`
         said = {_key(s.at(n)) for n in range(place, place + found[1])} if found is not None else set[str]()
         if found is not None and said.issuperset(_key(part) for part in parts(found[0]) if part not in BE | _HAVE):
@@ -204,43 +222,39 @@ class _Columns:
 
     def _absent(self, place: int) -> Found | None:
         """Return the filter of "without a manager", "with no units in stock"; of texts, none of all values."""
-        s, following = self.s, place + 1
-        without = s.at(place) in _WITHOUT and s.at(following) != "longer"
-        without = without or (s.at(place) in _HAVE and s.at(place - 1).endswith("n't"))
-        while s.at(following) in ARTICLES:
-            following += 1
-        fields = s.vocabulary.fields
-        found = self._named(following, list(fields)) if without else None
-        if found is None:
-            return None
-        name, places = found[0], set(range(place, following + found[1]))
-        self.denials |= {place, place - 1} if s.at(place) in _HAVE else set()
-        if fields[name].type == "number":
-            return [DocumentFilter(field=name, value=0)], places
-        if name in s.vocabulary.flags:
-            return [DocumentFilter(field=name, value=s.vocabulary.flags[name][1])], places
-        if not fields[name].values:
-            return None
-        return [DocumentFilter(field=name, op="not_in", value=list(fields[name].values))], places
+        s = self.s
+        denied = s.at(place) in _HAVE and s.at(place - 1).endswith("n't")
+        without = denied or (s.at(place) in _WITHOUT and s.at(place + 1) != "longer")
+        found = self._held(place, absent=True) if without else None
+        self.denials |= {place, place - 1} if denied and found is not None else set()
+        return found
 
     def _present(self, place: int) -> Found | None:
         """Return the filter of "with an operator", "have spare parts in stock"."""
-        s, following = self.s, place + 1
-        if s.at(place) not in _HAVE | word_list("columns", "having") or s.at(place - 1).endswith("n't"):
-            return None
-        while s.at(following) in ARTICLES:
+        s, has = self.s, self.s.at(place) in _HAVE | word_list("columns", "having")
+        found = self._held(place, absent=False) if has and not s.at(place - 1).endswith("n't") else None
+        last = max(found[1]) if found is not None else place
+        return found if s.ends_clause(last) or s.at(last + 1) in CONNECTIVES | {"but"} else None
+
+    def _held(self, place: int, *, absent: bool) -> Found | None:
+        """Return the filter of rows that have something, or nothing, in the column that is named behind a place."""
+        following = place + 1
+        while self.s.at(following) in ARTICLES:
             following += 1
-        names = [name for name, words in s.vocabulary.fields.items() if words.values or words.type == "number"]
+        vocabulary = self.s.vocabulary
+        names = [
+            name for name, words in vocabulary.fields.items() if words.values or words.type in ("number", "boolean")
+        ]
         found = self._named(following, names)
-        last = following + (found[1] if found is not None else 0)
-        if found is None or not (s.ends_clause(last - 1) or s.at(last) in CONNECTIVES | {"but"}):
+        if found is None:
             return None
-        name, places = found[0], set(range(place, last))
-        if name in s.vocabulary.flags:
-            return [DocumentFilter(field=name, value=s.vocabulary.flags[name][0])], places
-        if s.vocabulary.fields[name].type == "number":
-            return [DocumentFilter(field=name, op="gt", value=0)], places
-        return [DocumentFilter(field=name, op="in", value=list(s.vocabulary.fields[name].values))], places
+        name, places = found[0], set(range(place, following + found[1]))
+        if vocabulary.fields[name].type == "number":
+            return [DocumentFilter(field=name, op="eq" if absent else "gt", value=0)], places
+        if name in vocabulary.flags:
+            return [DocumentFilter(field=name, value=vocabulary.flags[name][absent])], places
+        values: list[FilterValue] = list(vocabulary.fields[name].values)
+        return [DocumentFilter(field=name, op="not_in" if absent else "in", value=values)], places
 
     def _level(self, place: int) -> Found | None:
         """Return the filter of "out of stock" and "in stock"."""
@@ -256,8 +270,9 @@ class _Columns:
                 return [DocumentFilter(field=stocks[0], op=op, value=0)], set(range(place, place + len(words)))
         return None
 
-    def _number(self, place: int) -> Found | None:
-        """Return the filters of a comparison: "cost more than 30", "between 10 and 20 units in stock"."""
+    def number(self, place: int, *, only_named: bool = False) -> Found | None:
+        """Return the filters of a comparison: "cost more than 30", "between 10 and 20 units in stock"; with
+        `only_named` none whose column the measure tells."""
         s = self.s
         if not is_number(s.at(place)) or (is_number(s.at(place - 2)) and s.at(place - 1) == "and"):
             return None
@@ -267,8 +282,6 @@ class _Columns:
         if s.at(first) == "between" and s.at(last + 1) == "and" and is_number(s.at(last + 2)):
             upper, last = value_at(s, last + 2)
             bounds, first = [("gte", value), ("lte", upper)], first - 1
-        if not bounds:
-            return None
         between, unit = len(bounds) == 2, ""
         after = self._named(last + 1, self._numbers())
         if s.at(last + 1) in _UNITS:  # "600 km range"
@@ -293,6 +306,8 @@ class _Columns:
                         named[0], [(cast("Operator", leading), value)], set(range(start - 1, last + 1)), unit
                     )
                 return self._bounded(named[0], bounds, more | set(range(start, last + 1)), unit)
+        if only_named:
+            return None
         measures = word_table("columns.measures")
         measuring = next((n for n in (before, *range(first + 1, place), last + 1) if s.at(n) in measures), None)
         roots = "" if measuring is None else measures[s.at(measuring)]
@@ -329,7 +344,11 @@ class _Columns:
 
     def _holding(self, roots: Sequence[str]) -> str | None:
         """Return the column of what is measured: of several the one called so alone, or the one of the whole."""
-        held = [name for name in self._numbers() if any(root in name.lower() for root in roots)]
+        held = [
+            name
+            for name in self._numbers()
+            if any(root in name.lower() or any(is_short_for(part, root) for part in parts(name)) for root in roots)
+        ]
         bare = [name for name in held if {part for part in parts(name) if part not in _UNITS} <= set(roots)]
         whole = [name for name in held if not _WHOLE.isdisjoint(parts(name))]
         return next((found[0] for found in (held, bare, whole) if len(found) == 1), None)
@@ -384,7 +403,12 @@ class _Columns:
         places = {place, *range(span.first, span.last + 1)}
         if self.s.vocabulary.fields[name].type == "number":
             return [DocumentFilter(field=name, op=op, value=day.year) for op, day in span.bounds], places
-        years = [value for value in self.s.vocabulary.years[name] if _is_within(int(str(value)), span)]
+        tests = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
+        years = [
+            year
+            for year in self.s.vocabulary.years[name]
+            if all(tests[op](int(str(year)), day.year) for op, day in span.bounds)
+        ]
         return [DocumentFilter(field=name, op="in", value=years or [str(span.bounds[0][1].year)])], places
 
     def _cue(self, span: DateSpan) -> int | None:
@@ -423,28 +447,3 @@ class _Columns:
 
 def _key(word: str) -> str:
     return word_key([word])
-
-
-def _is_within(year: int, span: DateSpan) -> bool:
-    tests = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
-    return all(tests[op](year, day.year) for op, day in span.bounds)
-
-
-def linking_verbs(s: Sentence, used: set[int]) -> set[int]:
-    """Return the places of verbs that only link documents with a value: "servers that run Linux", "issued by Acme",
-    "how many tickets did Tech-03 handle"."""
-    linking = set()
-    for place in range(1, len(s.words)):
-        if place in s.inside or not s.is_content(place, used) or s.words[place].opens_clause:
-            continue
-        before = s.back(place, ADVERBS, BE, NEGATIONS, ARTICLES, word_list("words", "relative"), _HAVE)
-        after = place + 1
-        while s.at(after) in (PREPOSITIONS - ABOUT) | {"as"} or s.at(after) in ARTICLES:
-            after += 1
-        asks_who = before < 0 and s.at(0) == "who"
-        said = s.is_head(before) or asks_who or (before in s.inside and after > place + 1)
-        between = said and (after in s.inside or after in used)
-        done = any(word.lower in ("do", "does", "did") for word in s.words)
-        ends = place + 1 == len(s.words) and s.at(0) == "how" and done and (place - 1 in s.inside or place - 1 in used)
-        linking |= {place} if between or ends else set()
-    return linking

@@ -110,7 +110,7 @@ class FieldTally(Format):
     """What is counted or computed of the documents that meet the filters, for each value of the field `by`.
 
     Of the largest and the smallest, `most` are told; None is one. Of groups, those with the largest figure are told
-    first, or with the smallest, where `first` says so.
+    first, or with the smallest, where `first` says so. Of dates each `span` is a group.
     """
 
     of: Literal["count", "values", "sum", "average", "max", "min"] = "count"
@@ -118,6 +118,7 @@ class FieldTally(Format):
     by: str | None = None
     most: int | None = None
     first: Literal["most", "fewest"] | None = None
+    span: Literal["year", "month"] | None = None
 
 
 @dataclass(frozen=True)
@@ -136,11 +137,12 @@ class Routed:
 
 @dataclass(frozen=True)
 class PastTurn:
-    """An earlier turn; `doc_ids` are its results that the reader may still open, best first."""
+    """An earlier turn; `doc_ids` are its results that the reader may still open, best first, `tally` its figure."""
 
     text: str
     decision: RouterDecision
     doc_ids: tuple[str, ...] = ()
+    tally: FieldTally | None = None
 
 
 def described(filters: Sequence[DocumentFilter]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
-from hive_agents.copilot.bounds import date_bounds, date_verbs, number_bounds
-from hive_agents.copilot.columns import conditions_in, linking_verbs
+from hive_agents.copilot.bounds import date_bounds, date_verbs
+from hive_agents.copilot.columns import Found, conditions_in, number_bounds
 from hive_agents.copilot.language import MOST_WORDS, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
 from hive_agents.copilot.roles import FieldRole, cue_stems, parts
@@ -28,6 +28,7 @@ from hive_agents.copilot.sentence import (
     Sentence,
     SentenceKind,
     asks_how_many,
+    linking_verbs,
     lists_documents,
     search_words,
 )
@@ -67,8 +68,8 @@ def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date
     used = {n for n in range(1, len(s.words)) if s.at(n) == "first" and s.at(n - 1) in ORDER}
     used |= date_verbs(s)
     filters: list[DocumentFilter] = []
-    for demand, places in (*number_bounds(s), *_owners(s, reader)):
-        filters.append(demand)
+    for demands, places in (*number_bounds(s), *_owners(s, reader)):
+        filters += demands
         used |= places
     values = _Values(s, used)
     values.find()
@@ -305,10 +306,10 @@ class _Values:
         return self.s.at(self.s.back(mention.first, *over)) in NEGATIONS
 
 
-def _owners(s: Sentence, reader: str) -> list[tuple[DocumentFilter, set[int]]]:
+def _owners(s: Sentence, reader: str) -> list[Found]:
     """Return filters on persons: "my documents", "owned by mei", "everything lucia owns", "what did alice write"."""
     people, owning = s.vocabulary.in_role("person"), word_table("fields.owning")
-    owners: list[tuple[DocumentFilter, set[int]]] = []
+    owners: list[Found] = []
     for place in range(len(s.words)) if people and s.filters_by_description else ():
         mention = s.inside.get(place)
         meaning = mention.meaning("person") if mention else None
@@ -327,7 +328,7 @@ def _owners(s: Sentence, reader: str) -> list[tuple[DocumentFilter, set[int]]]:
         ends = {*(mention.places if mention and meaning else [place]), place if verb is None else verb}
         negated = s.at(s.back(min(ends), ADVERBS, BE)) in NEGATIONS
         demand = DocumentFilter(field=field, op="not_in" if negated else "in", value=[person])
-        owners.append((demand, set(range(min(ends), max(ends) + 1))))
+        owners.append(([demand], set(range(min(ends), max(ends) + 1))))
     return owners
 
 

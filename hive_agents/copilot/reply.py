@@ -19,7 +19,7 @@ from hive_agents.copilot.passages import BETWEEN, FOLDED, UNFOLDED, WINDOWS, Nea
 from hive_agents.copilot.plan import FieldTally, RouterDecision, SearchStrategy
 from hive_agents.copilot.session import MOST_ASKED, Conclusion, TurnSession
 from hive_agents.copilot.steps import how_many, leaves_out, matching
-from hive_agents.copilot.tallies import tallied
+from hive_agents.copilot.tallies import cell_in, tallied
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.unknown import mended, still_known, unknown_version, unknown_words
 from hive_agents.copilot.vocabulary import Vocabulary
@@ -234,7 +234,7 @@ def render_reply(
     text = answer.text if outcome.answer_source is not None and answer is not None else None
     if outcome.tally is not None:
         text = _tallied(index, gate, outcome)
-    return fresh_reply(index, turn, text, rows, unfold=unfold)
+    return fresh_reply(index, turn, text, rows, vocabulary, unfold=unfold)
 
 
 def _tallied(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome) -> str | None:
@@ -249,7 +249,13 @@ def _tallied(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome) -> str | 
 
 
 def fresh_reply(
-    index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequence[ChunkRow], *, unfold: bool = False
+    index: ScopedIndex,
+    turn: Turn,
+    answer: str | None,
+    rows: Sequence[ChunkRow],
+    vocabulary: Vocabulary,
+    *,
+    unfold: bool = False,
 ) -> dict[str, Any]:
     """Return the JSON of a turn whose rows and answer have just passed the gate."""
     outcome = turn.outcome
@@ -260,6 +266,9 @@ def fresh_reply(
         answer = NOT_FOUND
     elif outcome.status == "no_match":
         answer = HELP if decision.route == "general.help" else NO_MATCH
+    elif answer is None and outcome.status == "results" and decision.strategy is not SearchStrategy.METADATA_ONLY:
+        titled = [(row.doc_id, row.title, row.metadata) for row in rows]
+        answer = cell_in(decision.rewritten_query, vocabulary, titled)
     results = result_rows(index, decision, outcome.results, rows, unfold=unfold or outcome.unfold)
     return _reply(turn, outcome, answer, results)
 

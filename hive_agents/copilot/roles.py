@@ -1,18 +1,20 @@
-"""What fields are to a reader, by the words of their names."""
+"""What fields are to a reader, by the words of their names and by their values."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Literal, cast
 
 from hive_agents.copilot.forms import word_key
-from hive_agents.copilot.language import word_list, word_table
-from hive_agents.documents import terms
+from hive_agents.copilot.language import language, word_list, word_table
+from hive_agents.copilot.plan import FilterValue
+from hive_agents.documents import FieldType, terms
 
 JOINTS = frozenset({"of", "de", "du", "des", "del", "der"})
 """Words in names of fields that tell nothing: `type_de_produit`."""
+_SHORTEST_CUT = 3
 FieldRole = Literal[
     "kind", "status", "person", "place", "team", "audience", "language", "topic", "version", "party", "other"
 ]
@@ -26,6 +28,11 @@ def parts(name: str) -> list[str]:
     (['effective', 'date'], ['doc', 'type'])
     """
     return re.sub(r"[_.-]", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower().split()
+
+
+def is_short_for(part: str, word: str) -> bool:
+    """Return whether a part of a name is the beginning of a word: the "elev" of `elev_m` of "elevation"."""
+    return len(part) > _SHORTEST_CUT and word.startswith(part)
 
 
 def role_of(name: str) -> FieldRole:
@@ -58,6 +65,21 @@ def date_role_of(name: str) -> str | None:
     cues = [part for part in parts(name) if part in roles]
     specific = [part for part in cues if part not in ("date", "from", "next")] or cues
     return roles[specific[-1]] if specific else None
+
+
+def flag_of(kind: FieldType, values: Sequence[object]) -> tuple[FilterValue, FilterValue] | None:
+    """Return the values of yes and of no of a column that has no others; None of any other column.
+
+    >>> flag_of("number", [0, 1]), flag_of("keyword", ["No", "Yes", "Unknown"]), flag_of("number", [1, 2])
+    ((1, 0), ('Yes', 'No'), None)
+    """
+    untold = set() if kind == "number" else word_list("columns", "untold")
+    pairs = [("1", "0")] if kind == "number" else [pair.split() for pair in language("en")["columns"]["flags"]]
+    shown = {str(value).lower(): value for value in values if value is not None}
+    found = next(((yes, no) for yes, no in pairs if no in shown and shown.keys() <= {yes, no} | untold), None)
+    if kind == "boolean":
+        return True, False
+    return found and ((1, 0) if kind == "number" else (str(shown.get(found[0], found[0])), str(shown[found[1]])))
 
 
 @cache

@@ -15,7 +15,7 @@ from hive_agents.copilot.language import clean, in_english, language, pattern, s
 from hive_agents.copilot.plan import DocumentFilter, PastTurn, Routed, RouterDecision, SearchStrategy, described
 from hive_agents.copilot.reading import read
 from hive_agents.copilot.roles import role_of
-from hive_agents.copilot.sentence import SentenceKind
+from hive_agents.copilot.sentence import SentenceKind, asks_how_many
 from hive_agents.copilot.tallies import tally_in
 from hive_agents.copilot.vocabulary import Vocabulary
 
@@ -38,6 +38,8 @@ class _FollowUp:
     doc_id: str | None = None
     choices: int | None = None
     """The number of results, where the one that was asked for isn't among them."""
+    again: PastTurn | None = None
+    """The turn whose list, count or figure is asked for again, over other documents."""
 
 
 def route(
@@ -115,7 +117,7 @@ def reread(texts: Sequence[str], vocabulary: Vocabulary, *, reader: str, today: 
     turns: list[PastTurn] = []
     for text in texts:
         routed = route(text, vocabulary, reader=reader, today=today, history=turns)
-        turns.append(PastTurn(text, routed.decision))
+        turns.append(PastTurn(text, routed.decision, tally=routed.tally))
     return turns
 
 
@@ -184,8 +186,11 @@ def _followed(asked: str, resolved: _FollowUp) -> Routed:
     if resolved.doc_id is not None:
         decision = _search(search or asked, search, [], resolved.reason).decision
         return Routed(decision.model_copy(update={"route": "documents.doc_context"}), resolved.doc_id)
-    whole = f"{search or 'documents'} ({described(filters)})" if filters else search or asked
-    return _search(whole, search, filters, resolved.reason)
+    again, listed = resolved.again, search or "documents"
+    if again is not None and asks_how_many(without_politeness(again.decision.rewritten_query)):
+        listed = f"how many {listed}"
+    whole = f"{listed} ({described(filters)})" if filters else search or asked
+    return replace(_search(whole, search, filters, resolved.reason), tally=None if again is None else again.tally)
 
 
 def _search(asked: str, search: str | None, filters: list[DocumentFilter], reason: str) -> Routed:
@@ -255,19 +260,13 @@ def _resolve(
         return _FollowUp([], search, f"asks about result {rank} of the turn before", doc_id=listed[rank - 1])
     if pattern("follow_up", "more").match(message) and last.doc_ids:
         return _FollowUp([], searched, "asks for more about the best result", doc_id=last.doc_ids[0])
-    kept = _still_known(last.decision.filters, vocabulary, reader)
-    return _narrowed(message, kept, searched, vocabulary, reader=reader, today=today)
+    return _narrowed(message, last, vocabulary, reader=reader, today=today)
 
 
 def _narrowed(
-    message: str,
-    kept: list[DocumentFilter],
-    searched: str,
-    vocabulary: Vocabulary,
-    *,
-    reader: str,
-    today: datetime.date,
+    message: str, last: PastTurn, vocabulary: Vocabulary, *, reader: str, today: datetime.date
 ) -> _FollowUp | None:
+    kept, searched = _still_known(last.decision.filters, vocabulary, reader), last.decision.search_value or ""
     cued = bool(pattern("follow_up", "cue").search(message))
     if not cued and pattern("follow_up", "dependent").match(message):
         cued = read(message, vocabulary, reader=reader, today=today).kind is SentenceKind.FRAGMENT
@@ -278,7 +277,8 @@ def _narrowed(
     if cued and reading.filters and not reading.content:
         added = _same_dates(reading.filters, kept, message)
         also = bool(pattern("follow_up", "also").search(message))
-        return _FollowUp(_merged(kept, added, also), searched, "narrows the turn before")
+        filters, again = _merged(kept, added, also), None if searched else last
+        return _FollowUp(filters, searched, "narrows the turn before", again=again)
     points = any(word.lower in word_list("follow_up", "points") for word in words(message))
     if reading.content and len(reading.content) <= (4 if cued else 3 if points else 0):
         search = f"{searched} {' '.join(reading.content)}".strip()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from hive_agents.copilot.dates import date_spans
-from hive_agents.copilot.forms import word_key
+from hive_agents.copilot.forms import inflected, word_key
 from hive_agents.copilot.language import Word, at, language, pattern, spoken, word_list, word_table, words
 from hive_agents.copilot.plan import FilterValue
 from hive_agents.copilot.roles import FieldRole, parts
@@ -69,9 +69,11 @@ class Mention:
         return next((meaning for meaning in self.meanings if meaning.role in roles), None)
 
     def values(self, meant: Meaning) -> list[FilterValue]:
-        """Return the values of one of the meanings: of a version all that match ("1.12": 1.12.0 and 1.12.2)."""
+        """Return the values of one of the meanings: of a version all that match ("1.12": 1.12.0 and 1.12.2), else those
+        that differ in number or case alone, which a table may have side by side ("Maar" and "Maars")."""
+        own = str(meant.value).lower()
         alike = [one.value for one in self.meanings if one.field == meant.field]
-        return alike if meant.either else [meant.value]
+        return alike if meant.either else [one for one in alike if inflected(own, str(one).lower())]
 
 
 class Sentence:
@@ -284,6 +286,26 @@ def _longest(
             everyday = last == place and meanings[0].role == "kind" and word.text.islower() and is_everyday(word.lower)
             return Mention(place, last, meanings, meanings[0].noun or plural, small and not name, everyday)
     return None
+
+
+def linking_verbs(s: Sentence, used: set[int]) -> set[int]:
+    """Return the places of verbs that only link documents with a value: "servers that run Linux", "issued by Acme",
+    "how many tickets did Tech-03 handle"."""
+    linking, have = set(), word_list("words", "have")
+    for place in range(1, len(s.words)):
+        if place in s.inside or not s.is_content(place, used) or s.words[place].opens_clause:
+            continue
+        before = s.back(place, ADVERBS, BE, NEGATIONS, ARTICLES, _WORDS["relative"], have)
+        after = place + 1
+        while s.at(after) in (PREPOSITIONS - ABOUT) | {"as"} or s.at(after) in ARTICLES:
+            after += 1
+        asks_who = before < 0 and s.at(0) == "who"
+        said = s.is_head(before) or asks_who or (before in s.inside and after > place + 1)
+        between = said and (after in s.inside or after in used)
+        done = any(word.lower in ("do", "does", "did") for word in s.words)
+        ends = place + 1 == len(s.words) and s.at(0) == "how" and done and (place - 1 in s.inside or place - 1 in used)
+        linking |= {place} if between or ends else set()
+    return linking
 
 
 def lists_documents(s: Sentence) -> bool:

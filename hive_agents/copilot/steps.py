@@ -366,7 +366,10 @@ def how_many(session: TurnSession, decision: RouterDecision) -> int | None:
     """
     request, rows = session.request, session.found.rows
     listed = decision.strategy is SearchStrategy.METADATA_ONLY and decision.route == "documents.search"
-    if not listed or request.cursor or not asks_how_many(in_english(without_politeness(clean(request.text)))):
+    # A follow-up of a count asks for one by the words that it was completed with.
+    texts = (clean(request.text), decision.rewritten_query)
+    counts = any(asks_how_many(in_english(without_politeness(text))) for text in texts)
+    if not listed or request.cursor or not counts:
         return None
     if len(rows) > MOST_ASKED:
         return len(rows) if permissions_of(session.workspace).lists else None

@@ -12,13 +12,16 @@ from hive_agents.copilot.dates import NUMBERS
 from hive_agents.copilot.forms import is_plural, word_key
 from hive_agents.copilot.language import Word, at, word_list, word_table, words
 from hive_agents.copilot.plan import FieldTally
-from hive_agents.copilot.roles import parts
+from hive_agents.copilot.roles import is_short_for, parts
 from hive_agents.copilot.vocabulary import LONGEST, Vocabulary
 
 MOST_GROUPS = 50
 _AMOUNTS = word_list("tallies", "fewest") | {"most"}
 _NEAR = 4
 """How many words behind "sum" or "highest" the name of the field may be."""
+
+_SPANS = {"year": len("2026"), "month": len("2026-11"), None: None}
+"""Characters of a date by which it is grouped."""
 
 TitledRow = tuple[str, str, Mapping[str, Any]]
 """(doc_id, title, metadata) of a document."""
@@ -59,6 +62,9 @@ def tally_in(text: str, vocabulary: Vocabulary) -> tuple[FieldTally, str] | None
         )
     fewest = kind == "count" and any(at(sentence, n) in _AMOUNTS - {"most"} for n in used)
     tally = FieldTally(of=cast("Any", kind), field=field, by=by, most=most, first="fewest" if fewest else None)
+    if by in vocabulary.of_type("date"):
+        span = "month" if any(word.lower == "month" for word in sentence) else "year"
+        tally = tally.model_copy(update={"span": span})
     return tally, _rest(sentence, used, asked is not None)
 
 
@@ -187,6 +193,10 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
             dated = _field(sentence, place - 1, vocabulary, vocabulary.of_type("date"))
             kind, name = "min", None if dated is None else dated[0]
             used.update((place - 1,) if name is not None else ())
+        row, dates = at(sentence, place + 1), vocabulary.of_type("date")
+        ordered = word_table("tallies.ordered").get(word.lower)
+        if ordered and len(dates) == 1 and vocabulary.calls(row) and not is_plural(row):  # "the first mission"
+            kind, name = ordered, dates[0]
         if name is not None:
             used.update(range(place - (at(sentence, place - 1) in ("most", "least")), place + 1))
             return kind, name
@@ -212,7 +222,10 @@ def _holding(names: Collection[str], ends: Sequence[str]) -> str | None:
     >>> _holding(["unitprice", "depth_m", "area_km2"], ["price"]), _holding(["area_km2", "area_mi2"], ["area"])
     ('unitprice', None)
     """
-    found = ([name for name in names if any(part.endswith(end) for part in parts(name))] for end in ends)
+    found = (
+        [name for name in names if any(part.endswith(end) or is_short_for(part, end) for part in parts(name))]
+        for end in ends
+    )
     first = next((one for one in found if one), [])
     whole = [name for name in first if not word_list("columns", "whole").isdisjoint(parts(name))]
     return next((one[0] for one in (first, whole) if len(one) == 1), None)
@@ -231,7 +244,7 @@ def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, co
         if telling is not None:  # "the most common colour"
             used.update(range(ranked, ranked + 2 + telling[1]))
             return telling[0]
-        holder = _field(sentence, 1, vocabulary, named)
+        holder = _field(sentence, 1, vocabulary, named) or _spanned(sentence, 1, vocabulary)
         between = {at(sentence, n) for n in range(1 + (holder[1] if holder else 0), ranked)}
         if holder is not None and between <= word_list("tallies", "leads") | word_list("tallies", "neutral"):
             own = {word_key([part]) for part in parts(holder[0])}  # "which borough has the fewest pickups"
@@ -248,6 +261,7 @@ def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, co
     for place, word in enumerate(sentence):
         groups_by = word.lower in groups and place not in used
         found = _field(sentence, place + 1, vocabulary, named) if groups_by else None
+        found = found or (_spanned(sentence, place + 1, vocabulary) if groups_by else None)
         last = place + (found[1] if found is not None else 0)
         after = at(sentence, last + 1)
         if found is None or (after and after not in ends and not sentence[last + 1].opens_clause):
@@ -264,10 +278,13 @@ def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, co
 def _field(sentence: list[Word], place: int, vocabulary: Vocabulary, names: Collection[str]) -> tuple[str, int] | None:
     """Return the field that the words from there on name, and how many they are, unless the first is a value."""
     asked = [word.lower for word in sentence[place : place + LONGEST]]
-    found = vocabulary.named_field(asked, names) if asked and not vocabulary.meanings(asked[:1]) else None
-    if found is not None and at(sentence, place + found[1]) in word_list("tallies", "endings"):
-        return found[0], found[1] + 1
-    return found
+    return vocabulary.named_field(asked, names) if asked and not vocabulary.meanings(asked[:1]) else None
+
+
+def _spanned(sentence: list[Word], place: int, vocabulary: Vocabulary) -> tuple[str, int] | None:
+    """Return the one column of dates where the word there is a year or a month: "missions per year"."""
+    dates = vocabulary.of_type("date") if at(sentence, place) in ("year", "month") else []
+    return (dates[0], 1) if len(dates) == 1 else None
 
 
 def _rest(sentence: list[Word], used: set[int], unnamed: bool) -> str:
@@ -288,6 +305,32 @@ def _rest(sentence: list[Word], used: set[int], unnamed: bool) -> str:
     return (head + " ".join(sentence[n].text for n in kept)).strip()
 
 
+def cell_in(text: str, vocabulary: Vocabulary, rows: Sequence[TitledRow]) -> str | None:
+    """Return the value that a question asks of the one row that it names, where it says nothing else.
+
+    >>> from hive_agents.copilot.vocabulary import FieldWords
+    >>> fields, rows = {"melt": FieldWords("number")}, [("a.md", "Iron", {"melt": 1811})]
+    >>> asked = ("What's the melting point of iron?", "What is the melting point of iron ore?")
+    >>> [cell_in(text, Vocabulary(fields), rows) for text in asked]
+    ['Iron, melt: 1811.', None]
+    """
+    asked = [word.lower for word in words(text)]
+    found: list[str] = []
+    for _, title, metadata in rows:
+        name = [word.lower for word in words(title)]
+        place = next((n for n in range(len(asked)) if name and asked[n : n + len(name)] == name), None)
+        rest = asked[:place] + asked[place + len(name) :] if place is not None else []
+        begin = next((n for n, word in enumerate(rest) if word not in word_list("tallies", "cell")), len(rest))
+        said = rest[begin : begin + LONGEST]
+        alike = [one for one in vocabulary.fields if vocabulary.named_field(said, [one])]
+        field = vocabulary.named_field(said, alike)
+        clear = field is not None and (len(alike) == 1 or field[1] >= len(parts(field[0])))
+        if field is not None and clear and word_list("tallies", "cell").issuperset(rest[begin + field[1] :]):
+            values = _values(("", title, metadata), field[0])
+            found += [f"{title}, {field[0].replace('_', ' ')}: {', '.join(map(str, values))}."] if values else [""]
+    return found[0] or None if len(found) == 1 else None
+
+
 def tallied(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
     """Return a figure over these documents in words, which say over how many it is.
 
@@ -305,9 +348,9 @@ def tallied(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
     groups: dict[str, list[TitledRow]] = {}
     for row in rows:
         for value in _values(row, tally.by):
-            groups.setdefault(str(value), []).append(row)
+            groups.setdefault(str(value)[: _SPANS[tally.span]], []).append(row)
     without = sum(not _values(row, tally.by) for row in rows)
-    name = tally.by.replace("_", " ")
+    name = tally.span or tally.by.replace("_", " ")
     beside = f"; {without} without {name}" if without else ""
     if tally.of == "count":
         ranked = Counter({value: len(of_value) for value, of_value in groups.items()})
@@ -339,8 +382,7 @@ def _computed(tally: FieldTally, rows: Sequence[TitledRow]) -> Any:
 
 def _figure(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
     """Return a sum, an average, or the largest or smallest value with the titles of its documents."""
-    if tally.field is None:
-        return f"{count(len(rows), 'document')}."
+    assert tally.field is not None
     found = [(value, row) for row in rows for value in _values(row, tally.field)]
     name, have = tally.field.replace("_", " "), len({row[0] for _, row in found})
     missing = len(rows) - have
@@ -354,7 +396,8 @@ def _figure(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
     if tally.of in ("sum", "average"):
         figure = _computed(tally, rows)
         return f"The {tally.of} of {name} is {int(figure) if figure.is_integer() else round(figure, 6)}, {over}."
-    largest = "largest" if tally.of == "max" else "smallest"
+    dated = isinstance(found[0][0], str)
+    largest = ("latest" if dated else "largest") if tally.of == "max" else "earliest" if dated else "smallest"
     if tally.most is not None:
         ranked = sorted(found, key=lambda pair: pair[0], reverse=tally.of == "max")
         last = ranked[min(tally.most, len(ranked)) - 1][0]

@@ -258,9 +258,9 @@ def past_turns(store: ThreadStore, gate: ViewGate, thread_id: str, vocabulary: V
     turns = store.turns(thread_id, last=REMEMBERED)
     may = gate.allowed([doc_id for turn in turns for doc_id in turn.outcome.documents])
     return [
-        PastTurn(turn.text, turn.outcome.decision, tuple(result.doc_id for result in turn.outcome.results))
-        for turn in turns
-        if all(doc_id in may for doc_id in turn.outcome.documents) and turn.outcome.names_known(vocabulary)
+        PastTurn(turn.text, outcome.decision, tuple(result.doc_id for result in outcome.results), outcome.tally)
+        for turn, outcome in ((turn, turn.outcome) for turn in turns)
+        if all(doc_id in may for doc_id in outcome.documents) and outcome.names_known(vocabulary)
     ]
 
 

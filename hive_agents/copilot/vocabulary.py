@@ -23,7 +23,7 @@ from hive_agents.copilot.forms import (
 )
 from hive_agents.copilot.language import language, word_list
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, RouterDecision
-from hive_agents.copilot.roles import JOINTS, FieldRole, date_role_of, name_stems, parts, role_of
+from hive_agents.copilot.roles import JOINTS, FieldRole, date_role_of, flag_of, name_stems, parts, role_of
 from hive_agents.documents import LANGUAGES, Collection, FieldType, terms, words as spell
 from hive_agents.models.embedding import WordPieces
 
@@ -33,6 +33,7 @@ _MISSPELT = range(8, 41)
 """Letters of a word that is found with one letter wrong, too."""
 _ENDINGS = frozenset({"n", "en", "e", "s", "es"})
 """Endings of a value or a field's name in German."""
+_SIBILANT_PLURALS = ("ses", "xes", "zes")
 _UMLAUTS = str.maketrans("äöü", "aou")
 _SHORTEST_FORM, _SHORTEST_COMPOUND, _SHORTEST_PART = 6, 8, 4
 """Letters of a word in another form, of a compound, and of the part of it that names a field."""
@@ -125,7 +126,7 @@ class Vocabulary:
         for name in collection.filterable:
             schema = collection.fields[name]
             counted = values(name) if schema.type != "date" else []
-            flag = _flag(schema.type, [value for value, _ in counted])
+            flag = flag_of(schema.type, [value for value, _ in counted])
             flags |= {} if flag is None else {name: flag}
             of_years = tuple(value for value, _ in counted if _YEAR.fullmatch(str(value)))
             years |= {name: of_years} if of_years and len(of_years) >= _YEARS * len(counted) else {}
@@ -185,7 +186,13 @@ class Vocabulary:
                 continue
             if length and (best is None or (whole, length) > best[:2]):
                 best = (whole, length, name)
-        return None if best is None else (best[2], best[1])
+        if best is None:
+            return None
+        _, length, name = best
+        # "Boiling point" of `boil`, unless another column is called so.
+        ends = length < len(words) and words[length] in word_list("tallies", "endings")
+        called = ends and any(words[length] in parts(other) for other in self.fields if other != name)
+        return name, length + (ends and not called)
 
     def meanings(self, phrase: Sequence[str]) -> tuple[Meaning, ...]:
         """Return the meanings of lower-case words as one phrase: of a value or synonym, else of a shorter or longer
@@ -206,7 +213,10 @@ class Vocabulary:
         return tuple(meanings)
 
     def _declined(self, word: str) -> list[Meaning]:
-        """Return the values of which a word is another form in German: "Limousinen", "Ärzte"."""
+        """Return the values of which a word is another form in German ("Limousinen", "Ärzte"), or the plural in -es of
+        a short one that ends with a sibilant: "gases", "buses"."""
+        if word.endswith(_SIBILANT_PLURALS) and (found := self._phrases.exact(word[:-2])):
+            return found
         if (len(word) < _SHORTEST_FORM and word.isascii()) or not word.isalpha() or is_everyday(word):
             return []
         written = (word, word.translate(_UMLAUTS))
@@ -347,21 +357,6 @@ class Vocabulary:
             if len(words) == 1 and len(words[0]) in _MISSPELT:
                 by_letter.setdefault(words[0][0], []).append((words[0], meaning))
         return by_letter
-
-
-def _flag(kind: FieldType, values: Sequence[object]) -> tuple[FilterValue, FilterValue] | None:
-    """Return the values of yes and of no of a column that has no others; None of any other column.
-
-    >>> _flag("number", [0, 1]), _flag("keyword", ["No", "Yes", "Unknown"]), _flag("number", [1, 2])
-    ((1, 0), ('Yes', 'No'), None)
-    """
-    untold = set() if kind == "number" else word_list("columns", "untold")
-    pairs = [("1", "0")] if kind == "number" else [pair.split() for pair in language("en")["columns"]["flags"]]
-    shown = {str(value).lower(): value for value in values if value is not None}
-    found = next(((yes, no) for yes, no in pairs if no in shown and shown.keys() <= {yes, no} | untold), None)
-    if kind == "boolean":
-        return True, False
-    return found and ((1, 0) if kind == "number" else (str(shown.get(found[0], found[0])), str(shown[found[1]])))
 
 
 def _unfinished(values: Sequence[str]) -> list[str]:

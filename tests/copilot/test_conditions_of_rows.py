@@ -206,3 +206,27 @@ def test_the_other_field_of_a_comparison_has_to_be_one(tmp_path: Path) -> None:
     with pytest.raises(HiveError) as raised:
         ask(place, "dana", "keys", pinned=[DocumentFilter(field="status", op="above", value="tenant")])
     assert raised.value.diagnostics[0].code == "HIVE-206"
+
+
+PEAKS = of_tables(
+    {"elev": "number", "melt": "number", "relief": "number", "kind": "keyword", "phase": "keyword"},
+    {"kind": [("Cone", 5), ("Dome", 4), ("Domes", 2), ("dome", 1)], "phase": [("Gas", 2), ("Solid", 3)]},
+    "peaks/1.md",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "filters"),
+    [
+        ("how many domes are there", [("kind", "in", ["Dome", "Domes", "dome"])]),
+        ("which peaks are not domes", [("kind", "eq", "Cone")]),
+        ("how many peaks are gases", [("phase", "eq", "Gas")]),
+        ("how many peaks are higher than 5000 metres", [("elev", "gt", 5000)]),
+        ("which peaks have a melting point below 100", [("melt", "lt", 100)]),
+    ],
+)
+def test_values_and_columns_are_known_in_their_other_forms(text: str, filters: list[object]) -> None:
+    decision = route(text, PEAKS, reader="mei", today=TODAY).decision
+    assert decision.strategy is SearchStrategy.METADATA_ONLY
+    found = [(one.field, one.op, [*one.values] if one.op == "in" else one.value) for one in decision.filters]
+    assert found == filters

@@ -7,8 +7,9 @@ import datetime
 import pytest
 
 from hive_agents.copilot.plan import FieldTally, SearchStrategy, described
-from hive_agents.copilot.router import route
-from hive_agents.copilot.tallies import tallied
+from hive_agents.copilot.router import reread, route
+from hive_agents.copilot.sentence import asks_how_many
+from hive_agents.copilot.tallies import cell_in, tallied
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
 
 TODAY = datetime.date(2026, 11, 29)
@@ -89,6 +90,104 @@ def test_a_figure_is_over_the_rows_that_the_message_names(
     found = None if routed.tally is None else routed.tally.model_dump(exclude_none=True)
     assert found == (None if tally is None else {"of": "count", **tally})
     assert described(routed.decision.filters) == filters
+
+
+FLIGHTS = Vocabulary(
+    {
+        "carrier": FieldWords("keyword", ("Condor", "Icarus")),
+        "takeoff_date": FieldWords("date"),
+        "fuel": FieldWords("number"),
+        "landed": FieldWords("boolean"),
+        "successful": FieldWords("boolean"),
+    },
+    noun="flight",
+    folders=frozenset({"flight"}),
+    flags={"successful": (True, False), "landed": (True, False)},
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "tally", "filters"),
+    [
+        ("flights per year", {"by": "takeoff_date", "span": "year"}, ""),
+        ("how many flights by month", {"by": "takeoff_date", "span": "month"}, ""),
+        ("which year had the most flights by Condor", {"by": "takeoff_date", "span": "year"}, "carrier Condor"),
+        ("average fuel per year", {"of": "average", "field": "fuel", "by": "takeoff_date", "span": "year"}, ""),
+        ("what was the first flight of Icarus", {"of": "min", "field": "takeoff_date"}, "carrier Icarus"),
+        ("the last flight by Condor", {"of": "max", "field": "takeoff_date"}, "carrier Condor"),
+        ("how many flights failed", None, "successful False"),
+        ("which flights of Condor did not succeed", None, "carrier Condor, successful False"),
+        ("flights that did not fail", None, "successful True"),
+        ("which carrier had the most failures", {"by": "carrier"}, "successful False"),
+    ],
+)
+def test_rows_have_an_order_and_years_by_their_one_date_and_outcomes_by_a_column_of_yes_and_no(
+    text: str, tally: dict[str, object] | None, filters: str
+) -> None:
+    routed = route(text, FLIGHTS, reader="mei", today=TODAY)
+    found = None if routed.tally is None else routed.tally.model_dump(exclude_none=True)
+    assert found == (None if tally is None else {"of": "count", **tally})
+    assert routed.decision.strategy is SearchStrategy.METADATA_ONLY
+    assert described(routed.decision.filters) == filters
+
+
+def test_dates_are_told_as_the_earliest_and_the_latest_and_grouped_by_year() -> None:
+    rows = [
+        (f"{n}.md", f"F{n}", {"takeoff_date": day}) for n, day in enumerate(("1999-05-01", "1999-06-02", "2001-01-01"))
+    ]
+    assert tallied(FieldTally(of="min", field="takeoff_date"), rows).startswith(
+        "The earliest takeoff date is 1999-05-01"
+    )
+    by_year = FieldTally(by="takeoff_date", span="year")
+    assert tallied(by_year, rows) == "3 documents by year: 1999 2, 2001 1."
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "tally", "filters"),
+    [
+        (
+            "which rental has the highest deposit in Ghent",
+            "and in Lille?",
+            {"of": "max", "field": "deposit"},
+            "branch Lille",
+        ),
+        ("how many rentals are there in Ghent", "and in Lille?", None, "branch Lille"),
+        ("rentals by branch", "only cargo", {"of": "count", "by": "branch"}, "bike_class cargo"),
+    ],
+)
+def test_a_follow_up_asks_for_the_same_figure_over_other_rows(
+    first: str, then: str, tally: dict[str, object] | None, filters: str
+) -> None:
+    history = reread([first], RENTALS, reader="mei", today=TODAY)
+    routed = route(then, RENTALS, reader="mei", today=TODAY, history=history)
+    assert (None if routed.tally is None else routed.tally.model_dump(exclude_none=True)) == tally
+    assert described(routed.decision.filters) == filters
+    assert asks_how_many(routed.decision.rewritten_query) == first.startswith("how many")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("What's the melting point of iron?", "Iron, melt: 1811."),
+        ("in which country is the Red Hill", "Red Hill, country: Kenya."),
+        ("who discovered iron?", "Iron, discovered by: Ada, Mei."),
+        ("what is the melting point of iron ore", None),
+        ("what is the melting point of the hill", None),
+        ("what does the country of Red Hill export", None),
+        ("which country is Hill in", None),
+    ],
+)
+def test_the_value_of_one_row_is_told_where_nothing_else_is_said(text: str, told: str | None) -> None:
+    vocabulary = Vocabulary(
+        {"melt": FieldWords("number"), "country": FieldWords("keyword"), "discovered_by": FieldWords("keyword")}
+    )
+    rows = [
+        ("1.md", "Iron", {"melt": 1811, "discovered_by": ["Ada", "Mei"]}),
+        ("2.md", "Red Hill", {"country": "Kenya"}),
+        ("3.md", "Hill", {"country": "Chad"}),
+        ("4.md", "Hill", {"country": "Mali"}),
+    ]
+    assert cell_in(text, vocabulary, rows) == told
 
 
 @pytest.mark.parametrize(
