@@ -53,7 +53,6 @@ _ANY_YEAR = frozenset({"year", "jahr", "année", "año"})
 """Names of columns of years that don't say of what."""
 _EVERYONE = frozenset({"all", "everyone", "everybody", "those"})
 _WHOLE = word_list("columns", "whole")
-_COME = frozenset({"come", "comes"})
 _SIGNS, _AGAINST = {">": "gt", "<": "lt"}, frozenset({"than", "to", "its", "their"})
 _OVER = (ADVERBS, BE, ARTICLES, _HAVE)
 
@@ -213,12 +212,14 @@ class _Columns:
             if side is not None and len(called) == 1:  # "failed" of `successful`
                 no = self._negated(place) != set(side).isdisjoint(parts(called[0]))
                 return [DocumentFilter(field=called[0], value=flags[called[0]][no])], {place}
-        found = self._named(place, list(flags))  # "members of the club" of `club_member`
-        said = {_key(s.at(n)) for n in range(place, place + found[1])} if found is not None else set[str]()
-        if found is not None and said.issuperset(_key(part) for part in parts(found[0]) if part not in BE | _HAVE):
-            value = flags[found[0]][1 if self._negated(place) else 0]
-            return [DocumentFilter(field=found[0], value=value)], set(range(place, place + found[1]))
-        return None
+        found = self._named(place, list(flags))  # "members of the club" of `club_member`, "official" of `official_song`
+        name, last = found or ("", 0)
+        said = {_key(s.at(n)) for n in range(place, place + last)}
+        own = {_key(part) for part in parts(name) if part not in BE | _HAVE and not s.vocabulary.calls(part)}
+        if not own or not own <= said:
+            return None
+        value = flags[name][1 if self._negated(place) else 0]
+        return [DocumentFilter(field=name, value=value)], set(range(place, place + last))
 
     def _absent(self, place: int) -> Found | None:
         """Return the filter of "without a manager", "with no units in stock"; of texts, none of all values."""
@@ -250,7 +251,9 @@ class _Columns:
             return None
         name, places = found[0], set(range(place, following + found[1]))
         if vocabulary.fields[name].type == "number":
-            return [DocumentFilter(field=name, op="eq" if absent else "gt", value=0)], places
+            # "No rating" of a column without a 0 are rows without a value, which no filter has.
+            none = absent and name in vocabulary.nonzero
+            return None if none else ([DocumentFilter(field=name, op="eq" if absent else "gt", value=0)], places)
         if name in vocabulary.flags:
             return [DocumentFilter(field=name, value=vocabulary.flags[name][absent])], places
         values: list[FilterValue] = list(vocabulary.fields[name].values)
@@ -259,9 +262,8 @@ class _Columns:
     def _level(self, place: int) -> Found | None:
         """Return the filter of "out of stock" and "in stock"."""
         s = self.s
-        stocks = [
-            name for name in self._numbers() if any(root in name.lower() for root in word_list("columns", "stocks"))
-        ]
+        held = word_list("columns", "stocks")
+        stocks = [name for name in self._numbers() if any(root in name.lower() for root in held)]
         for phrase, level in word_table("columns.levels").items() if len(stocks) == 1 else ():
             words = phrase.split()
             if [s.at(n) for n in range(place, place + len(words))] == words:
@@ -293,7 +295,7 @@ class _Columns:
             if limit is not None and op is None and not between:  # "4.5 or better", "six cylinders or more"
                 op, more = cast("Operator", limit), {place_of_or, place_of_or + 1}
                 bounds = [(op, value)]
-        counts = s.at(0) == "how" or s.at(first) in word_list("columns", "counted")
+        counts = s.follow_up or s.at(0) == "how" or s.at(first) in word_list("columns", "counted")
         if after is not None and (op or between or counts):
             return self._bounded(after[0], bounds, more | set(range(first + 1, last + 1 + after[1])), unit)
         before = s.back(first + 1, BE, ARTICLES, _HAVE, PREPOSITIONS, word_list("columns", "exactly"))
@@ -370,11 +372,11 @@ class _Columns:
                 self.conditions += 1
                 yield years
                 continue
-            cue = self._cue(span)
-            fields = date_fields(self.s, cue) if cue is not None else []
-            if cue is not None and fields and self.used.isdisjoint(range(span.first, span.last + 1)):
-                set_by = bounds_of(self.s, span, fields[0], cue)
-                bounds = [DocumentFilter(field=fields[0], op=op, value=day.isoformat()) for op, day in set_by]
+            cue = next((n for n in self._beside(span) if n >= 0 and date_fields(self.s, n)), None)
+            if cue is not None and self.used.isdisjoint(range(span.first, span.last + 1)):
+                field = date_fields(self.s, cue)[0]
+                set_by = bounds_of(self.s, span, field, cue)
+                bounds = [DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in set_by]
                 yield bounds, {cue, *range(span.first, span.last + 1)}
 
     def _years(self, span: DateSpan) -> Found | None:
@@ -391,7 +393,9 @@ class _Columns:
                 if told and (name in s.vocabulary.years or len(own) < len(parts(name))):
                     return self._in_years(name, span, place)
         plain = s.at(before) not in events and s.at(span.last + 1) not in events
-        bare = [name for name in self._numbers() if stems.issuperset(parts(name))]
+        bare = [
+            name for name in dict.fromkeys([*self._numbers(), *s.vocabulary.years]) if stems.issuperset(parts(name))
+        ]
         spoken = [n for n in (before, span.last + 1) if n in self.nouns or s.at(n) in EMPTY | {""} or n in s.inside]
         alone = not {*s.vocabulary.years, *s.vocabulary.of_type("date")}.difference(bare)
         whatever = bool(bare) and alone and parts(bare[0])[0] in _ANY_YEAR
@@ -411,9 +415,6 @@ class _Columns:
         ]
         return [DocumentFilter(field=name, op="in", value=years or [str(span.bounds[0][1].year)])], places
 
-    def _cue(self, span: DateSpan) -> int | None:
-        return next((n for n in self._beside(span) if n >= 0 and date_fields(self.s, n)), None)
-
     def _beside(self, span: DateSpan) -> list[int]:
         """Return the places of the words that may say what happened on a date: before it, else behind it."""
         s = self.s
@@ -432,7 +433,7 @@ class _Columns:
             if (mention.shy and not called) or not places.isdisjoint(self.used | self.dated):
                 continue
             naming = {s.at(n) for n in range(mention.first) if _key(s.at(n)) in map(_key, parts(meaning.field))}
-            before = s.back(mention.first, *_OVER, PREPOSITIONS, _COME, frozenset(naming))
+            before = s.back(mention.first, *_OVER, PREPOSITIONS, frozenset({"come", "comes"} | naming))
             if self._negated(before if before in self.linking else before + 1):
                 excluded.setdefault(meaning.field, []).extend(mention.values(meaning))
                 yield [], places

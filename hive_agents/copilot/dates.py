@@ -20,7 +20,7 @@ _MONTHS_IN: dict[str, int] = _EN["months_in"]
 NUMBERS = {word: n for n, word in enumerate(_EN["numbers"].split(), start=1)} | {"a": 1, "an": 1}
 _FEW = {"couple": 2, "few": 3}
 _FILLERS, _JOINS, _ONWARDS = (word_list("dates", name) for name in ("fillers", "joins", "onwards"))
-_YEAR = re.compile(r"(19|20)\d\d")
+_YEAR, _DECADE = re.compile(r"(19|20)\d\d"), re.compile(r"(19|20)\d0s")
 _RECENT = 30
 """Days that "recently" reaches back."""
 
@@ -151,6 +151,8 @@ def _period(sentence: list[Word], place: int, today: datetime.date, named: bool)
         return _quarter(sentence, place, today)
     if _YEAR.fullmatch(word):
         return _from_year(sentence, place)
+    if _DECADE.fullmatch(word):
+        return _months(int(word[:4]), 1, 120, place + 1)
     return _with_month(sentence, place, today, named)
 
 

@@ -132,7 +132,8 @@ def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
         unjudged = [each for each in goal.constraints if each.check is None]
         if unjudged and not veto:
             raise EvaluatorFault("constraint_not_evaluated", f"No model judges {unjudged[0].id}.")
-        passages = {each["n"]: _passage(each) for each in result["passages"]}
+        shown = result["passages"]
+        passages = {n["n"]: Passage(n["n"], "", "", n["title"], n["heading"], n["text"]) for n in shown}
         support, why = _covered(result["answer"], passages, language)
         if veto:
             support = float(support >= VETO)
@@ -156,10 +157,6 @@ def veto(language: str) -> AsyncEvaluator:
         return found.model_copy(update={"action": JudgmentAction.RETRY, "confidence": 1.0, "signals": [signal]})
 
     return evaluate
-
-
-def _passage(shown: Mapping[str, Any]) -> Passage:
-    return Passage(shown["n"], "", "", shown["title"], shown["heading"], shown["text"])
 
 
 def _covered(answer: str, passages: Mapping[int, Passage], language: str) -> tuple[float, str]:

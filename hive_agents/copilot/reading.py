@@ -62,7 +62,7 @@ def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date
         return Reading(
             SentenceKind.QUESTION, [], text, [word.lower for word in s.words if word.lower not in EMPTY], False
         )
-    columns = None if follow_up else conditions_in(s)
+    columns = conditions_in(s)
     if columns is not None:
         return Reading(SentenceKind.LISTING, _merged(columns, vocabulary), "", [], True)
     used = {n for n in range(1, len(s.words)) if s.at(n) == "first" and s.at(n - 1) in ORDER}

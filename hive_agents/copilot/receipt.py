@@ -82,7 +82,8 @@ async def _searched(chat: Chat, run_id: str, basis: Mapping[str, Any]) -> Rederi
     stored = _stored(chat, basis["config"])
     if stored is None:
         return Rederived(name, "unknown", "the config is in no deployment's record any more")
-    session = TurnSession(chat.workspace, chat.reader, run_id, _request(chat, run_id), engine=chat.engine)
+    request = Request.model_validate(RunStore(chat.workspace).get(run_id).value["request"])
+    session = TurnSession(chat.workspace, chat.reader, run_id, request, engine=chat.engine)
     session.config = stored.config
     before = _stored(chat, basis["canary"]["previous"]) if "canary" in basis else None
     if "canary" in basis and before is None:
@@ -111,10 +112,6 @@ async def _results(session: TurnSession, outcome: TurnOutcome) -> list[Result]:
         if not found["short"]:
             return [Result.model_validate(result) for result in found["results"]]
         depth = found["depth"]
-
-
-def _request(chat: Chat, run_id: str) -> Request:
-    return Request.model_validate(RunStore(chat.workspace).get(run_id).value["request"])
 
 
 def _stored(chat: Chat, config_hash: str) -> StoredConfig | None:

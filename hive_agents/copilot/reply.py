@@ -62,12 +62,13 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         session.trace.notes.append(f"permissions: {session.gate.fault}")
     meter, usage = session.meter, session.meter.usage
     session.trace.models = meter.to_json() if meter.calls else {}
+    searched: TurnStatus = "unavailable" if session.conclusion.outage else "results" if results else "not_found"
     outcome = TurnOutcome(
         decision=decision,
         doc_id=state.get("doc_id"),
         planner=state["planner"],
         pinned=session.request.pinned,
-        status=_UNSEARCHED.get(decision.strategy, _search_status(session, results)),
+        status=_UNSEARCHED.get(decision.strategy, searched),
         results=results,
         next_cursor=state.get("next_cursor"),
         named=session.vocabulary.named_in(decision, session.request.text),
@@ -149,12 +150,6 @@ async def _with_canary(session: TurnSession, decision: RouterDecision, results: 
     from hive_agents.copilot.drafting import drafted
 
     return await drafted(session, decision, results)
-
-
-def _search_status(session: TurnSession, results: Sequence[Result]) -> TurnStatus:
-    if session.conclusion.outage:
-        return "unavailable"
-    return "results" if results else "not_found"
 
 
 async def _answered(session: TurnSession, decision: RouterDecision, rows: list[ChunkRow]) -> tuple[Conclusion, int]:

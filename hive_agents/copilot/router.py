@@ -15,7 +15,7 @@ from hive_agents.copilot.language import clean, in_english, language, pattern, s
 from hive_agents.copilot.plan import DocumentFilter, PastTurn, Routed, RouterDecision, SearchStrategy, described
 from hive_agents.copilot.reading import read
 from hive_agents.copilot.roles import role_of
-from hive_agents.copilot.sentence import SentenceKind, asks_how_many
+from hive_agents.copilot.sentence import NEGATIONS, SentenceKind, asks_how_many
 from hive_agents.copilot.tallies import tally_in
 from hive_agents.copilot.vocabulary import Vocabulary
 
@@ -57,7 +57,8 @@ def route(
     messages = (spoken(asked), spoken(core))
     if any(map(_asks_for_help, messages)):
         return _nothing(asked, "asks what the copilot can do", help_=True)
-    if _is_emoji(asked) or _is_sum(core) or any(map(_is_small_talk, messages)):
+    emoji = any(unicodedata.category(sign) == "So" for sign in asked) and not any(sign.isalnum() for sign in asked)
+    if emoji or _is_sum(core) or any(map(_is_small_talk, messages)):
         return _nothing(asked, "small talk: nothing to look for")
     if english != core:
         listed = route(english, vocabulary, reader=reader, today=today, history=history)
@@ -77,12 +78,14 @@ def route(
     counted = tally_in(core, vocabulary)
     if counted is not None:
         over = read(counted[1], vocabulary, reader=reader, today=today)
-        if not over.content:
+        denied = any(word.lower in NEGATIONS for word in words(counted[1]))
+        if not over.content and (over.filters or not denied):
             reason = f"asks for a figure over {described(over.filters) or 'all documents'}"
             return replace(_search(asked, None, over.filters, reason), tally=counted[0])
     reading = read(core, vocabulary, reader=reader, today=today)
     filters = reading.filters
-    pronoun = None if filters or _has_searched(history) else unnamed(core)
+    searched = any(turn.decision.strategy.retrieves for turn in history)
+    pronoun = None if filters or searched else unnamed(core)
     if reading.content and (pronoun is None or len(telling_words(core)) > _MOST_UNNAMED):
         reason = "content and " + described(filters) if filters else "a question about content"
         return _search(asked, reading.search or core, filters, reason)
@@ -167,11 +170,6 @@ def _asks_for_help(message: str) -> bool:
     return message.count(" ") < _MOST_WORDS and bool(pattern("messages", "help").search(message))
 
 
-def _is_emoji(text: str) -> bool:
-    """Return whether a message is emoji alone; punctuation isn't."""
-    return not any(sign.isalnum() for sign in text) and any(unicodedata.category(sign) == "So" for sign in text)
-
-
 def _followed(asked: str, resolved: _FollowUp) -> Routed:
     search, filters = resolved.search or None, resolved.filters
     if resolved.choices is not None:
@@ -207,10 +205,6 @@ def _search(asked: str, search: str | None, filters: list[DocumentFilter], reaso
 def _nothing(asked: str, reason: str, help_: bool = False) -> Routed:
     decision = RouterDecision(rewritten_query=asked, strategy=SearchStrategy.NO_MATCH, reason=reason)
     return Routed(decision.model_copy(update={"route": "general.help"}) if help_ else decision)
-
-
-def _has_searched(history: Sequence[PastTurn]) -> bool:
-    return any(turn.decision.strategy.retrieves for turn in history)
 
 
 def _unclear(asked: str, vocabulary: Vocabulary, pronoun: str | None = None) -> Routed:

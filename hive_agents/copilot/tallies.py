@@ -34,13 +34,13 @@ def tally_in(text: str, vocabulary: Vocabulary) -> tuple[FieldTally, str] | None
     >>> fields = {"kind": FieldWords("keyword", ("memo",)), "owner": FieldWords("keyword")}
     >>> fields["pages"] = FieldWords("number")
     >>> tally_in("how many memos per owner?", Vocabulary(fields))
-    (FieldTally(of='count', field=None, by='owner', most=None, first=None), 'how many memos')
+    (FieldTally(of='count', field=None, by='owner', most=None, first=None, span=None), 'how many memos')
     >>> tally_in("sum of the pages of memos", Vocabulary(fields))
-    (FieldTally(of='sum', field='pages', by=None, most=None, first=None), 'list memos')
+    (FieldTally(of='sum', field='pages', by=None, most=None, first=None, span=None), 'list memos')
     """
     sentence = words(text)
     used: set[int] = set()
-    most = _how_many(sentence, used)
+    most = _how_many(sentence, vocabulary, used)
     measured = _measured(sentence, vocabulary, used) or (_first_by(sentence, vocabulary, used) if most else None)
     if most is not None and (measured is None or measured[0] not in ("max", "min")):
         return None
@@ -84,6 +84,8 @@ def _best_group(
     measures = word_table("tallies.measures")
     about = range(min(used), max(used) + 2)
     own = {n: of for n in about if (of := measures.get(at(sentence, n), "")) in ("sum", "average")}
+    if (at(sentence, len(sentence) - 2), at(sentence, len(sentence) - 1)) == ("on", "average"):
+        own |= {len(sentence) - 2: "average", len(sentence) - 1: "average"}
     used.update(own)
     of = next(iter(own.values()), None) or (_summed(field) if any(at(sentence, n) in _AMOUNTS for n in used) else kind)
     used.update(range(1 + holder[1]))
@@ -103,13 +105,16 @@ def _by_told(sentence: list[Word], vocabulary: Vocabulary, names: Collection[str
     return sorted(names, key=lambda name: (len(vocabulary.fields[name].values) == 1, -told[name]))
 
 
-def _how_many(sentence: list[Word], used: set[int]) -> int | None:
+def _how_many(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> int | None:
     """Return how many are asked for, if not one: "top 3", "the five cheapest"; its place is used."""
     extremes = word_table("tallies.measures").keys() | word_table("tallies.extremes").keys()
     tops = word_table("tallies.tops")
     for place, word in enumerate(sentence):
         number = int(word.lower) if word.lower.isdecimal() and len(word.lower) < 3 else NUMBERS.get(word.lower, 0)
         after = at(sentence, place + 1)
+        if number > 1 and vocabulary.calls(after) and at(sentence, place + 2) in ("with", "by"):
+            # "5 beers with the lowest price"
+            after = next((at(sentence, n) for n in range(place + 3, place + 5) if at(sentence, n) in extremes), after)
         if number > 1 and (at(sentence, place - 1) in tops or after in extremes or after == "most"):
             used.add(place)
             return number
@@ -195,7 +200,8 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
             used.update((place - 1,) if name is not None else ())
         row, dates = at(sentence, place + 1), vocabulary.of_type("date")
         ordered = word_table("tallies.ordered").get(word.lower)
-        if ordered and len(dates) == 1 and vocabulary.calls(row) and not is_plural(row):  # "the first mission"
+        # "The first mission"
+        if name is None and ordered and len(dates) == 1 and vocabulary.calls(row) and not is_plural(row):
             kind, name = ordered, dates[0]
         if name is not None:
             used.update(range(place - (at(sentence, place - 1) in ("most", "least")), place + 1))
@@ -314,12 +320,11 @@ def cell_in(text: str, vocabulary: Vocabulary, rows: Sequence[TitledRow]) -> str
     >>> [cell_in(text, Vocabulary(fields), rows) for text in asked]
     ['Iron, melt: 1811.', None]
     """
-    asked = [word.lower for word in words(text)]
+    asked = f" {' '.join(word.lower for word in words(text))} "
     found: list[str] = []
     for _, title, metadata in rows:
-        name = [word.lower for word in words(title)]
-        place = next((n for n in range(len(asked)) if name and asked[n : n + len(name)] == name), None)
-        rest = asked[:place] + asked[place + len(name) :] if place is not None else []
+        before, name, after = asked.partition(f" {' '.join(word.lower for word in words(title))} ")
+        rest = [*before.split(), *after.split()] if name.strip() else []
         begin = next((n for n, word in enumerate(rest) if word not in word_list("tallies", "cell")), len(rest))
         said = rest[begin : begin + LONGEST]
         alike = [one for one in vocabulary.fields if vocabulary.named_field(said, [one])]

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from hive_agents.copilot.asking import asked_terms
 from hive_agents.copilot.forms import unaccented, version_parts
-from hive_agents.copilot.language import Word, at, word_list, words
+from hive_agents.copilot.language import at, word_list, words
 from hive_agents.copilot.roles import role_of
 from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.sentence import ABOUT, ARTICLES, EMPTY, QUESTION, Sentence, SentenceKind
@@ -79,7 +79,8 @@ def corrections(index: ScopedIndex, text: str) -> dict[str, str]:
     tried: set[str] = set()
     for word in words(text):
         stems = terms(word.text, index.language)
-        if word.quoted or not _may_be_wrong(word.text) or not content.issuperset(stems) or _known(index, stems):
+        written = SHORTEST <= len(word.text) <= LONGEST and word.text.isalpha() and word.text[1:].islower()
+        if word.quoted or not written or not content.issuperset(stems) or _known(index, stems):
             continue
         if word.text in tried or len(tried) == MOST_MENDED:
             continue
@@ -128,10 +129,6 @@ def mended(text: str, corrected: Mapping[str, str]) -> str:
     return text
 
 
-def _may_be_wrong(word: str) -> bool:
-    return SHORTEST <= len(word) <= LONGEST and word.isalpha() and word[1:].islower()
-
-
 def _spelled_alike(word: str) -> str:
     """Return a common form of the British and the American spelling of a word.
 
@@ -166,7 +163,9 @@ def unknown_words(known: ScopedIndex, vocabulary: Vocabulary, question: str, sho
     plain = without_politeness(question)
     asked = set(asked_terms(plain, known.language))
     content = [word for word in words(plain) if asked.intersection(terms(word.text, known.language))]
-    missing = [word for word in content if _is_missing(word, known)]
+    # 4.1 counts for v4.1.
+    forms = ((word, {word.text, _VERSION_SIGN.sub("", word.text)}) for word in content)
+    missing = [word for word, texts in forms if not any(_stands(known, text) for text in texts)]
     if not missing:
         return []
     texts = " ".join(shown).lower()
@@ -181,11 +180,6 @@ def unknown_words(known: ScopedIndex, vocabulary: Vocabulary, question: str, sho
     if len(unknown) * LEAST_SHARE < len(content):
         unknown = [word for word in unknown if word.isupper() and len(word) > 1]
     return list(dict.fromkeys(unknown))[:MOST_TOLD]
-
-
-def _is_missing(word: Word, known: ScopedIndex) -> bool:
-    """Return whether no document has the word; 4.1 counts for v4.1."""
-    return not any(_stands(known, text) for text in {word.text, _VERSION_SIGN.sub("", word.text)})
 
 
 def _stands(known: ScopedIndex, text: str) -> bool:

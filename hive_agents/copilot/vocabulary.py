@@ -100,8 +100,8 @@ class Vocabulary:
 
     `noun` is what every document is by the folder that holds them all, if that is a plural: `tickets/`; else empty.
     `folders` are the stems of all plural names of folders and, beside a noun, what else is said for it; `flags` the two
-    values of columns of yes and no, or 1 and 0, `years` the columns that hold years, `usual` the field that has a value
-    of several fields in most documents.
+    values of columns of yes and no, or 1 and 0, `years` the columns that hold years, `nonzero` those of numbers without
+    a 0, `usual` the field that has a value of several fields in most documents.
     """
 
     fields: Mapping[str, FieldWords]
@@ -110,6 +110,7 @@ class Vocabulary:
     flags: Mapping[str, tuple[FilterValue, FilterValue]] = field(default_factory=dict)
     years: Mapping[str, tuple[FilterValue, ...]] = field(default_factory=dict)
     usual: Mapping[str, str] = field(default_factory=dict)
+    nonzero: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -123,6 +124,7 @@ class Vocabulary:
         flags: dict[str, tuple[FilterValue, FilterValue]] = {}
         years: dict[str, tuple[FilterValue, ...]] = {}
         holders: dict[str, list[tuple[int, str]]] = {}
+        nonzero: set[str] = set()
         for name in collection.filterable:
             schema = collection.fields[name]
             counted = values(name) if schema.type != "date" else []
@@ -131,6 +133,7 @@ class Vocabulary:
             of_years = tuple(value for value, _ in counted if _YEAR.fullmatch(str(value)))
             years |= {name: of_years} if of_years and len(of_years) >= _YEARS * len(counted) else {}
             if schema.type in ("date", "number"):
+                nonzero |= {name} if counted and {"0", "0.0"}.isdisjoint(str(value) for value, _ in counted) else set()
                 fields[name] = FieldWords(schema.type)
                 continue
             ranked = sorted(counted, key=lambda pair: (-pair[1], pair[0]))
@@ -140,7 +143,12 @@ class Vocabulary:
             synonyms = {value: tuple(schema.synonyms[value]) for value in visible if value in schema.synonyms}
             fields[name] = FieldWords(schema.type, visible, synonyms)
         folders = {doc_id.rpartition("/")[0].rpartition("/")[2] for doc_id in doc_ids}
-        plurals = [spell(one) for one in folders if is_plural(one) or _is_foreign_plural(one)]
+        foreign = ("e", "en", "er", "n", "x")  # "fahrzeuge", "bureaux"
+        plurals = [
+            spell(one)
+            for one in folders
+            if is_plural(one) or (one.lower().endswith(foreign) and not is_everyday(one.lower()))
+        ]
         noun = word_key(plurals[0]) if plurals and len(folders) == 1 else ""
         called = frozenset(map(word_key, plurals))
         if noun:
@@ -149,7 +157,7 @@ class Vocabulary:
             called |= _stems("people") - own if _stems("of_people") & own else set()
         shared = {value: found for value, found in holders.items() if len(found) > 1}
         usual = {value: max(found, key=lambda pair: pair[0])[1] for value, found in shared.items()}
-        return cls(fields, noun, called, flags, years, usual)
+        return cls(fields, noun, called, flags, years, usual, frozenset(nonzero))
 
     def calls(self, word: str) -> bool:
         """Return whether a word is what every document is called."""
@@ -182,6 +190,8 @@ class Vocabulary:
                     break
             whole = whole or len(seen) == len(own)
             inner = len(seen) == 1 and not whole and seen.isdisjoint((own[0], own[-1]))
+            if length == 1 and not whole and self.calls(words[0]):
+                continue  # "which songs" asks for no `official_song`
             if inner and sum(not seen.isdisjoint(name_stems(other)[0]) for other in self.fields) > 1:
                 continue
             if length and (best is None or (whole, length) > best[:2]):
@@ -409,11 +419,6 @@ def _names_documents(value: str, name: str, role: FieldRole) -> bool:
     """
     named = bool(_kinds().find(spell(value)[-1:]))
     return named or (role == "kind" and (is_plural(value) or _FOLDERS.isdisjoint(parts(name))))
-
-
-def _is_foreign_plural(name: str) -> bool:
-    """Return whether a folder's name is a plural in German or French: "fahrzeuge", "bureaux"."""
-    return name.lower().endswith(("e", "en", "er", "n", "x")) and not is_everyday(name.lower())
 
 
 @cache

@@ -140,6 +140,8 @@ def _typed(column: Sequence[str], name: str = "") -> list[Any]:
     ([2, 30], ['3.9', '3.10'], ['007'], ['2024-01-05', ''], [True])
     >>> _typed(["45.02", "2.1", "9", "18.0", "21.35"]), _typed(["45.02", "2.1", "9", "18.0", "21.35"], "Version")
     ([45.02, 2.1, 9, 18.0, 21.35], ['45.02', '2.1', '9', '18.0', '21.35'])
+    >>> _typed(["0.05", "0.065"]), _typed(["0.5", "0.65"])
+    ([0.05, 0.065], ['0.5', '0.65'])
     """
     cells = [" ".join(cell.split()) for cell in column]
     filled = [cell for cell in cells if cell]
@@ -159,7 +161,8 @@ def _are_measures(numbers: Sequence[str], name: str) -> bool:
     """Return whether numbers with and without decimals are amounts and not versions, in which 3.10 follows 3.9."""
     written = all(number in (str(float(number)), str(int(float(number)))) for number in numbers)
     whole = {number.partition(".")[0] for number in numbers}
-    return written and len(whole) >= _MANY_WHOLE and not _VERSIONS.search(name)
+    shares = any(re.search(r"\.0\d", number) for number in numbers)  # no version is 0.05
+    return written and (shares or len(whole) >= _MANY_WHOLE) and not _VERSIONS.search(name)
 
 
 def _iso(cell: str) -> str | None:

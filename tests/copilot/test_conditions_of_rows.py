@@ -12,7 +12,7 @@ import pytest
 from hive_agents.base import HiveError
 from hive_agents.copilot.documents import meeting
 from hive_agents.copilot.plan import DocumentFilter, Operator, SearchStrategy
-from hive_agents.copilot.router import route
+from hive_agents.copilot.router import reread, route
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.documents import Collection
 from tests.copilot.chats import ask, make_knowledge_base
@@ -230,3 +230,41 @@ def test_values_and_columns_are_known_in_their_other_forms(text: str, filters: l
     assert decision.strategy is SearchStrategy.METADATA_ONLY
     found = [(one.field, one.op, [*one.values] if one.op == "in" else one.value) for one in decision.filters]
     assert found == filters
+
+
+SONGS = of_tables(
+    {"official_song": "keyword", "year": "keyword", "tempo": "number", "encores": "number", "label": "keyword"},
+    {
+        "official_song": [("Yes", 5), ("No", 2)],
+        "year": [(str(1900 + n), 1) for n in range(19)] + [("Unknown", 1)],
+        "tempo": [("90", 2), ("120", 3)],
+        "encores": [("0", 2), ("1", 3)],
+        "label": [("Acme", 4)],
+    },
+    "songs/1.md",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "filters"),
+    [
+        ("which songs are not official?", [("official_song", "eq", "No")]),
+        ("how many songs were written before 1902", [("year", "in", ["1900", "1901"])]),
+        ("how many songs have no encores", [("encores", "eq", 0)]),
+        ("how many songs have no tempo", None),
+        ("which labels do we not have", None),
+    ],
+)
+def test_what_rows_are_called_is_no_part_of_a_column_and_no_number_is_no_zero(
+    text: str, filters: list[object] | None
+) -> None:
+    decision = route(text, SONGS, reader="mei", today=TODAY).decision
+    assert (decision.strategy is SearchStrategy.METADATA_ONLY) == (filters is not None)
+    found = [(one.field, one.op, [*one.values] if one.op == "in" else one.value) for one in decision.filters]
+    assert filters is None or found == filters
+
+
+def test_a_follow_up_has_conditions_on_columns() -> None:
+    before = reread(["how many songs are of Acme"], SONGS, reader="mei", today=TODAY)
+    after = route("and how many of them are official?", SONGS, reader="mei", today=TODAY, history=before).decision
+    assert [(one.field, one.value) for one in after.filters] == [("label", "Acme"), ("official_song", "Yes")]

@@ -114,6 +114,15 @@ FLIGHTS = Vocabulary(
         ("which year had the most flights by Condor", {"by": "takeoff_date", "span": "year"}, "carrier Condor"),
         ("average fuel per year", {"of": "average", "field": "fuel", "by": "takeoff_date", "span": "year"}, ""),
         ("what was the first flight of Icarus", {"of": "min", "field": "takeoff_date"}, "carrier Icarus"),
+        ("the oldest flight", {"of": "min", "field": "takeoff_date"}, ""),
+        ("which carrier launched the most flights", {"by": "carrier"}, ""),
+        ("3 flights with the lowest fuel", {"of": "min", "field": "fuel", "most": 3}, ""),
+        (
+            "which carrier has the highest fuel on average",
+            {"of": "average", "field": "fuel", "by": "carrier", "first": "most"},
+            "",
+        ),
+        ("flights in the 1990s", None, "takeoff_date from 1990-01-01, takeoff_date until 1999-12-31"),
         ("the last flight by Condor", {"of": "max", "field": "takeoff_date"}, "carrier Condor"),
         ("how many flights failed", None, "successful False"),
         ("which flights of Condor did not succeed", None, "carrier Condor, successful False"),
@@ -153,6 +162,7 @@ def test_dates_are_told_as_the_earliest_and_the_latest_and_grouped_by_year() -> 
         ),
         ("how many rentals are there in Ghent", "and in Lille?", None, "branch Lille"),
         ("rentals by branch", "only cargo", {"of": "count", "by": "branch"}, "bike_class cargo"),
+        ("how many rentals have 3 hours rented", "and 4 hours rented?", None, "hours_rented 4"),
     ],
 )
 def test_a_follow_up_asks_for_the_same_figure_over_other_rows(
