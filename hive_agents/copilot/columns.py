@@ -152,7 +152,8 @@ class _Columns:
         before = s.back(mention.first, ARTICLES, *(frozenset({s.at(n)}) for n in s.inside))
         leads = before < 0 or s.at(before) in _LISTING | {"many", "which", "what", "me"}
         plural = s.at(mention.last) != str(meaning.value).lower() or s.at(mention.last).endswith("s")
-        return leads and plural and meaning.role == "other" and not (mention.shy or mention.plain or meaning.noun)
+        column = meaning.role == "other" or (meaning.role == "kind" and s.vocabulary.noun)  # else a folder
+        return leads and plural and bool(column) and not (mention.shy or mention.plain or meaning.noun)
 
     def _negated(self, place: int) -> bool:
         """Return whether a condition is denied: "are not", "haven't been", "neither … nor"."""
@@ -328,9 +329,7 @@ class _Columns:
         """Return the filter of two columns of one row: "tip higher than the fare", "paid < due"."""
         s = self.s
         sign = _SIGNS.get(s.words[place].gap.strip())
-        kind = (
-            sign or word_table("columns.against").get(s.at(place)) or word_table("fields.comparisons").get(s.at(place))
-        )
+        kind = sign or {**word_table("fields.comparisons"), **word_table("columns.against")}.get(s.at(place))
         after = place if sign else place + 1
         while s.at(after) in ARTICLES | _AGAINST:
             after += 1

@@ -116,7 +116,7 @@ def _how_many(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> i
             # "5 beers with the lowest price"
             after = next((at(sentence, n) for n in range(place + 3, place + 5) if at(sentence, n) in extremes), after)
         if number > 1 and (at(sentence, place - 1) in tops or after in extremes or after == "most"):
-            used.add(place)
+            used.update((place, place - (at(sentence, place - 1) in tops)))
             return number
     return None
 
@@ -161,7 +161,8 @@ def _distinct(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
     if not told and not any(is_plural(at(sentence, n)) for n in range(place, after)):
         return None
     used.update(range(after + (at(sentence, after) in distinct)))
-    if vocabulary.calls(at(sentence, len(sentence) - 1)):
+    own = vocabulary.calls(at(sentence, len(sentence) - 1)) or vocabulary.calls(at(sentence, after + 1))
+    if own and at(sentence, after) in word_list("tallies", "neutral"):
         used.add(after)  # "which departments offer courses"
     return "values", found[0]
 

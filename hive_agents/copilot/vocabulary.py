@@ -213,6 +213,8 @@ class Vocabulary:
         [['tutorials'], ['tutorials'], []]
         """
         meanings = self._phrases.find(phrase)
+        if not meanings and phrase and phrase[-1].endswith(_SIBILANT_PLURALS):  # "noble gases", "buses"
+            meanings = self._phrases.find([*phrase[:-1], phrase[-1][:-2]])
         if not meanings and len(phrase) == 1:
             meanings = self._kindred_versions(phrase[0]) or self._declined(phrase[0]) or self._compounded(phrase[0])
         if not meanings and len(phrase) == 1:
@@ -223,10 +225,7 @@ class Vocabulary:
         return tuple(meanings)
 
     def _declined(self, word: str) -> list[Meaning]:
-        """Return the values of which a word is another form in German ("Limousinen", "Ärzte"), or the plural in -es of
-        a short one that ends with a sibilant: "gases", "buses"."""
-        if word.endswith(_SIBILANT_PLURALS) and (found := self._phrases.exact(word[:-2])):
-            return found
+        """Return the values of which a word is another form in German: "Limousinen", "Ärzte"."""
         if (len(word) < _SHORTEST_FORM and word.isascii()) or not word.isalpha() or is_everyday(word):
             return []
         written = (word, word.translate(_UMLAUTS))

@@ -215,6 +215,22 @@ PEAKS = of_tables(
 )
 
 
+GEMS = of_tables(
+    {"category": "keyword", "colour": "keyword"},
+    {"category": [("noble gas", 4), ("garnet", 3)], "colour": [("red", 3)]},
+    "gems/1.md",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("list the noble gases", "noble gas"), ("how many garnets are there", "garnet")]
+)
+def test_a_value_of_a_column_called_category_names_rows_in_the_plural(text: str, value: str) -> None:
+    decision = route(text, GEMS, reader="mei", today=TODAY).decision
+    assert decision.strategy is SearchStrategy.METADATA_ONLY
+    assert [(one.field, one.value) for one in decision.filters] == [("category", value)]
+
+
 @pytest.mark.parametrize(
     ("text", "filters"),
     [
