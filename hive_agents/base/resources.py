@@ -63,4 +63,7 @@ def json_schema(kind: str) -> dict[str, Any]:
         raise NotFound.of("HIVE-409", f'there is no schema "{kind}"', fix=fix)
     module, name = KINDS[kind]
     schema: dict[str, Any] = getattr(import_module(module), name).model_json_schema(by_alias=True)
+    for part in (schema, *schema.get("$defs", {}).values()):
+        if "description" in part:  # a docstring, whose example is Python and not the file's JSON
+            part["description"] = part["description"].partition(">>>")[0].strip()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -229,6 +229,11 @@ def test_schema_of_every_kind_allows_the_schema_key_and_no_others(kind: str) -> 
         assert one["additionalProperties"] is False
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_schema_of_every_kind_has_no_examples_in_python(kind: str) -> None:
+    assert ">>>" not in json.dumps(json_schema(kind))
+
+
 def test_schema_of_an_unknown_kind_is_wrong_usage() -> None:
     with pytest.raises(HiveError) as raised:
         json_schema("confg")
