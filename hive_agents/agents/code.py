@@ -68,6 +68,11 @@ class Typed(Generic[R]):
         required = self.schema.get("required", ())
         return [key for key in self.keys if key not in required or _may_be_null(fields.get(key, {}))]
 
+    def load_outputs(self, values: Mapping[str, Any]) -> R:
+        """Return the value of a node's outputs, of which nullable ones may be unset. Raises: as `load`."""
+        required = self.schema.get("required", ())
+        return self.load({key: None for key in self.nullable if key in required} | dict(values))
+
     def is_by_key(self, value: Any) -> bool:
         """Return whether a value is JSON by key; a mapping may be the value of another type itself."""
         return isinstance(value, Mapping) and (self._whole or value.keys() == {self._key})
@@ -78,16 +83,12 @@ class Typed(Generic[R]):
         return made.model_dump(mode="json", include=set(self.keys))
 
     def load(self, values: Mapping[str, Any]) -> R:
-        """Return the value of JSON by key. Raises: pydantic.ValidationError for what doesn't fit.
-
-        A key without a value has its field's default, else null where the field takes that.
-        """
+        """Return the value of JSON by key. Raises: pydantic.ValidationError for what doesn't fit."""
         fields, required = self.schema.get("properties", {}), self.schema.get("required", ())
-        present = {key: value for key, value in values.items() if value is not None or key not in self.nullable}
-        for key in self.nullable:
-            # A run stores null for an input that wasn't given and has no default in the schema.
-            if key in required or (key in values and "default" in fields[key] and _may_be_null(fields[key])):
-                present.setdefault(key, None)
+        # A run stores null for an input that was not given, too, and has no default in the schema: the field has one.
+        unset = {key for key in self.nullable if key not in required and "default" not in fields[key]}
+        unset |= {key for key in self.nullable if not _may_be_null(fields[key])}
+        present = {key: value for key, value in values.items() if value is not None or key not in unset}
         made = self.model.model_validate(present, by_name=True)
         found: Any = made if self._whole else getattr(made, self._key)
         return found  # type: ignore[no-any-return]  # R is what the model was made of
@@ -107,7 +108,7 @@ class _Fits:
         from pydantic import ValidationError
 
         try:
-            self.gives.load(context.accumulator)
+            self.gives.load_outputs(context.accumulator)
         except ValidationError as error:
             return NodeVerdict(action="retry", feedback="; ".join(faults_of(error))[:2_000])
         return NodeVerdict(action="accept")
@@ -155,7 +156,7 @@ class TypedCode(ABC, Generic[In, Out]):
 
     def output(self, outputs: Mapping[str, Any]) -> Out:
         """Return the outputs of a run as a value of its output type. Raises: pydantic.ValidationError."""
-        return self.gives.load(outputs)
+        return self.gives.load_outputs(outputs)
 
 
 class Agent(TypedCode[In, Out]):

@@ -212,7 +212,7 @@ class Recorder:
             recorded = await session.effects.within(key, "synthetic", agent.name, lambda: made, node=work.node.id)
         if recorded["status"] != "completed":
             raise _Failed(f"{agent.name} failed: {recorded['error']}", agent.name)
-        return agent.gives.load(recorded["outputs"])
+        return agent.gives.load_outputs(recorded["outputs"])
 
     def _left(self, branch: str | None = None) -> list[str]:
         """Return the recorded steps that the code hasn't come to this time, by name."""

@@ -325,6 +325,9 @@ async def test_what_may_be_null_is_given_and_returned_as_null() -> None:
 
     order = Order(id="A-1", note=None, sender=None)
     assert (await Trial(same).run(order)).output == order
+    assert same.accepted({"id": "A-1", "note": None}) == {"id": "A-1", "note": None, "sender": "the shop"}
+    with pytest.raises(HiveError, match="note"):
+        same.accepted({"id": "A-1"})
     assert (await Trial(number).run(None)).output == (None, None)
     assert (await Trial(nothing).run(3)).output is None
 
