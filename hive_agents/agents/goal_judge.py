@@ -84,9 +84,9 @@ async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Seque
     return {"verdicts": [*verdicts, GoalVerdict(n=n, action=action, targets=targets, key=key)], "asked": []}
 
 
-def results(session: AgentSession) -> dict[str, Any]:
-    """Return the outputs of all nodes that were accepted."""
-    keys = {key for node in session.agent.nodes for key in node.output_keys}
+def results(session: AgentSession, ends: Sequence[End]) -> dict[str, Any]:
+    """Return the outputs that accepted nodes set; an input may have the same key."""
+    keys = {key for end in ends if end["status"] == "completed" for key in end["outputs"]}
     return {key: value for key, value in session.buffer.read_all("execution").items() if key in keys}
 
 
@@ -107,7 +107,7 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
         )
 
     async def do(_: bool) -> Done:
-        result, context = results(session), _context(session, ends)
+        result, context = results(session, ends), _context(session, ends)
         model = session.models("judge")
         shown = Message(role="user", content=json.dumps(result, ensure_ascii=False))
         settings = session.workspace.settings.judge
@@ -127,7 +127,7 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
     if needs_model:
         recorded = await session.effects.once(key, "judge", "goal", do, also=told)
     elif (recorded := session.effects.find(key)) is None:
-        result, context = results(session), _context(session, ends)
+        result, context = results(session, ends), _context(session, ends)
         judgment, log = await session.court.weigh(session.goal, result, context, llm=every_node_accepted, attempt=n)
 
         def work() -> Done:
@@ -221,7 +221,7 @@ def _context(session: AgentSession, ends: Sequence[End]) -> FeedbackContext:
         failed_steps=[
             FailedStep(step_id=end["node"], errors=[(end["error"] or {}).get("message", "")]) for end in failed
         ],
-        accumulated_context=results(session),
+        accumulated_context=results(session, ends),
         succeeded_calls=session.effects.succeeded_calls() if asks else None,
     )
 

@@ -251,7 +251,7 @@ class AgentRun(Run):
         result = {
             "run_id": self.run_id,
             "status": end["status"],
-            "outputs": results(context),
+            "outputs": results(context, state.get("ends", [])),
             "judgment": judged["judgment"] if judged else None,
             "approval_ids": pending,
             "stopped_by": stopped_by,

@@ -80,6 +80,14 @@ def test_level_0_wants_one_of_the_outputs_that_may_be_null(place: Workspace) -> 
     assert verdicts(place, run)[:2] == [(0, "retry"), (0, "accept")]
 
 
+def test_an_input_is_no_output_until_a_node_sets_it(place: Workspace) -> None:
+    spec = one(input_keys=["note"], output_keys=["items", "note"], nullable_output_keys=["note"])
+    run = start(place, spec, said(ITEMS), {"note": "from the caller"})
+    assert run.go()["outputs"] == {"items": [1]}
+    run = start(place, spec, said([*ITEMS, sets("note", "mine")]), {"note": "from the caller"})
+    assert run.go()["outputs"] == {"items": [1], "note": "mine"}
+
+
 def test_a_null_where_none_may_be_is_said_not_to_count(place: Workspace) -> None:
     model = said([sets("items", None)], ITEMS)
     run = start(place, one(), model)
