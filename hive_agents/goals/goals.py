@@ -57,7 +57,7 @@ class SuccessCriterion(Format):
 
     `target` is the text or value to find, the pattern, or the number to reach; for a number it may be
     `{"field": "accuracy", "value": 0.9}`. For `call_succeeded` it names the tool to be called with success, for
-    `custom` the registered callable, else the id does.
+    `custom` the registered callable; where it names none, the id does.
 
     >>> SuccessCriterion(id="secure", metric="output_contains", target="bcrypt", weight=0.3).metric
     'output_contains'

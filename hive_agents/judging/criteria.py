@@ -77,7 +77,7 @@ async def _score(
 
 
 async def _custom(criterion: SuccessCriterion, goal: Goal, result: Any) -> float | None:
-    measure = _registered[criterion.id if criterion.target is None else criterion.target]
+    measure = _registered.get(criterion.target) or _registered[criterion.id]
 
     async def measured() -> float:
         score = measure(goal, result) if _is_async(measure) else await _in_thread(lambda: measure(goal, result))
