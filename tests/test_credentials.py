@@ -94,6 +94,27 @@ def test_without_its_key_the_store_names_credentials_and_gives_none(place: Works
     assert CredentialStore(place).get("mail").reveal() == "hunter2"
 
 
+def test_what_another_key_encrypted_is_replaced_by_storing_it_again(place: Workspace) -> None:
+    """So a backup is restored where the key of its host isn't known."""
+    CredentialStore(place).set("records", "hunter2")
+    here = CredentialStore(place, {"HIVE_CREDENTIAL_KEY": Fernet.generate_key().decode()})
+    here.set("records", "hunter3")
+    assert here.get("records").reveal() == "hunter3"
+
+
+def test_one_store_has_one_key(place: Workspace) -> None:
+    """Of several credentials those that another key encrypted are deleted first, as the refusal says."""
+    CredentialStore(place).set("mail", "hunter2")
+    CredentialStore(place).set("records", "hunter2")
+    here = CredentialStore(place, {"HIVE_CREDENTIAL_KEY": Fernet.generate_key().decode()})
+    with pytest.raises(HiveError, match="HIVE-421") as refused:
+        here.set("records", "hunter3")
+    assert "hive credentials delete mail" in str(refused.value.diagnostics[0].fix)
+    here.delete("mail")
+    here.set("records", "hunter3")
+    assert (here.names(), here.get("records").reveal()) == (["records"], "hunter3")
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"version": 1}', '{"key": "k", "credentials": {"a": 1}}', "\x00\xff", '{"hunter2": 1}']
 )

@@ -188,6 +188,22 @@ class AccessRules:
     def principal(self, user: str) -> Principal | None:
         return self.principals.get(user)
 
+    def tenant_of(self, user: str) -> str:
+        """Return the tenant of a person; of one whom the files don't name, such as who left, the only one of the files.
+
+        Raises: HIVE-409 where they have several or none, or the faults of the files; exit code 2.
+        """
+        if self.faults:
+            raise HiveError(self.faults, exit_code=2)
+        if (principal := self.principal(user)) is not None:
+            return principal.tenant
+        tenants = sorted({*self.admins, *(one.tenant for one in self.principals.values())})
+        if len(tenants) != 1:
+            known = f"one of {', '.join(tenants[:20])}" if tenants else "that of `hive token list`"
+            why = f'no file names the tenant of "{user}"'
+            raise NotFound.of("HIVE-409", why, file="access", fix=f"name the tenant, {known}")
+        return tenants[0]
+
     def subjects(self, principal: Principal) -> frozenset[str]:
         """Return the subjects by which the principal views: their own, and the groups that name them."""
         return principal.subjects | self.groups.get((principal.tenant, principal.user), _NOBODY)

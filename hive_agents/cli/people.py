@@ -17,7 +17,7 @@ def end(
     surface: Surface,
     user: Annotated[str, typer.Argument(metavar="USER", help="Whom a token or access/*.json names.")],
     tenant: Annotated[
-        str | None, typer.Option("--tenant", help="The user's tenant (default: from access/*.json).")
+        str | None, typer.Option("--tenant", help="Their tenant (default: as access/*.json says).")
     ] = None,
 ) -> None:
     """End a person's tokens and sessions on all hosts, their open streams, and the runs that act as them.
@@ -25,14 +25,14 @@ def end(
     Whoever access/*.json still names can sign in again.
     """
     from hive_agents import runs
-    from hive_agents.access import asked_by, known_principal, local_user
+    from hive_agents.access import AccessRules, asked_by, local_user
     from hive_agents.base import HiveError
 
     place, asker = surface.workspace, surface.asker
     asker.require_role("end what others hold", "admin")
     holder = asker.token_holder()
     if tenant is None:
-        tenant = holder.tenant if holder is not None else known_principal(place, user).tenant
+        tenant = holder.tenant if holder is not None else AccessRules.load(place).tenant_of(user)
     if holder is not None and tenant != holder.tenant:
         raise HiveError.of("HIVE-415", f"{holder.user} administers {holder.tenant} alone", fix="leave --tenant out")
     by = local_user() if holder is None else asked_by(holder.user)

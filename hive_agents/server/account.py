@@ -16,13 +16,13 @@ from hive_agents.access import (
     LOCAL_TENANT,
     MAX_TOKEN,
     SESSION_SECONDS,
+    AccessRules,
     Principal,
     asked_by,
     begin_session,
     end_session,
     is_of_provider,
     issued_tokens,
-    known_principal,
     mint,
     revoke,
     session_of_token,
@@ -140,7 +140,7 @@ def revoke_token(call: Call, jti: str) -> Revoked:
 @api.post("/api/people/{user}/end", ADMIN)
 def end_person(call: Call, user: str, body: Leaver) -> Ended:
     """End a person's tokens and sessions, their open streams within a heartbeat, and the runs that act as them."""
-    tenant = tenant_of(call) or body.tenant or known_principal(call.workspace, user).tenant
+    tenant = tenant_of(call) or body.tenant or AccessRules.load(call.workspace).tenant_of(user)
     if body.tenant not in (None, tenant):
         fix = "an admin of that tenant may"
         raise HiveError.of("HIVE-415", "people are ended in one's own tenant", fix=fix, exit_code=1)

@@ -266,6 +266,20 @@ def test_hive_token_lists_revokes_and_ends(place: Workspace) -> None:
     assert "revoked" in refused(place, None, {"HIVE_TOKEN": again})
 
 
+def test_who_left_the_files_is_ended_in_the_tenant_that_they_name(place: Workspace) -> None:
+    """`docs/access.md` has the entry taken out first, so that nobody signs in again in between."""
+    token = hive("token", "--user", "dana", "-w", place.root, "--json").json["token"]
+    write_access(place, "principals.json", {"tenants": {"acme": {}}})
+    assert hive("people", "end", "dana", "-w", place.root, "--json").json["tokens"] == 1
+    write_access(place, "principals.json", {"tenants": {"acme": {}}, "principals": {"dana": {"tenant": "acme"}}})
+    assert "revoked" in refused(place, None, {"HIVE_TOKEN": token})
+    write_access(place, "principals.json", {"tenants": {"acme": {}, "globex": {}}})
+    failed = hive("people", "end", "dana", "-w", place.root, "--json")
+    assert failed.codes == {"HIVE-409"}
+    assert "acme, globex" in failed.json["diagnostics"][0]["fix"]
+    assert hive("people", "end", "dana", "--tenant", "acme", "-w", place.root, "--json").json["tokens"] == 0
+
+
 def test_a_token_has_no_more_than_the_entry_of_its_user(place: Workspace) -> None:
     asked = ("token", "--user", "guest", "--roles", "reader,admin", "--groups", "qa", "-w", place.root)
     made = hive(*asked, "--json")

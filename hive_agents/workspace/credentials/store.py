@@ -61,9 +61,10 @@ class CredentialStore:
             raise HiveError.of("HIVE-409", why, fix="give a value on standard input, or at the prompt", exit_code=2)
         with locked(self._path.with_name("credentials.lock"), "writing credentials"):
             file = self._read()
-            fernet = self._fernet(file, create=not file.credentials)
-            for other in sorted(file.credentials)[:1]:
-                self._decrypted(fernet, other, file.credentials[other])  # or the store would need two keys
+            others = sorted({*file.credentials} - {name})
+            fernet = self._fernet(file, create=not others)
+            for other in others[:1]:  # or the store would need two keys
+                self._decrypted(fernet, other, file.credentials[other], f"`hive credentials delete {other}`")
             token = fernet.encrypt(json.dumps({"name": name, "value": value}).encode()).decode()
             self._write(file, {**file.credentials, name: token})
 
@@ -111,13 +112,13 @@ class CredentialStore:
         except ValueError:
             raise fault(f"{KEY_VARIABLE} is no key: it has to be 32 bytes in base64", _MAKE_KEY) from None
 
-    def _decrypted(self, fernet: Fernet, name: str, token: str) -> Secret:
+    def _decrypted(self, fernet: Fernet, name: str, token: str, otherwise: str = "set the credential again") -> Secret:
         from cryptography.fernet import InvalidToken
 
         try:
             stored = json.loads(fernet.decrypt(token))
         except (InvalidToken, ValueError):
-            fix = f"set {KEY_VARIABLE} to the key that it was stored with, or set the credential again"
+            fix = f"set {KEY_VARIABLE} to the key that it was stored with, or {otherwise}"
             raise fault(f'the credential "{name}" cannot be decrypted: wrong key, or damaged', fix) from None
         if not isinstance(stored, dict) or stored.get("name") != name or not isinstance(stored.get("value"), str):
             raise fault(f'what is stored as "{name}" is another credential', "set the credential again")
