@@ -16,7 +16,7 @@ from hive_agents.agents import AgentRun
 from hive_agents.base import AuditFault, Busy, Damaged, EngineFault, HiveError, NoModel, Unwritable, WorkerFault
 from hive_agents.base.files import read_bytes
 from hive_agents.copilot import QuestionRun
-from hive_agents.events import Bell, EventType
+from hive_agents.events import Bell, EventLog, EventType
 from hive_agents.models import Chain
 from hive_agents.optimizer import OptimizeRun
 from hive_agents.ranking import SearchEngine
@@ -236,12 +236,19 @@ class Dispatcher:
         just_begun = due.status == "running" and due.graph != AGENT_GRAPH and abs(_age(due)) <= ASIDE
         if due.graph not in KINDS or just_begun:
             return False
-        if due.graph == CHAT_GRAPH and due.status == "running":  # the process that asked is dead
+        if due.graph == CHAT_GRAPH and due.status == "running":  # whoever had it is dead
             if self._has_room(due):
-                move = RunStore(self.workspace).move
-                await asyncio.to_thread(move, due.run_id, due.status, "interrupted", to="stopped")
+                await asyncio.to_thread(self._left_question, due)
             return False
         return True
+
+    def _left_question(self, due: DueRun) -> None:
+        """Queue a question of a dead host again: its reader follows it by another one. One that a dead process asked
+        for itself is stopped, since nobody waits for it, and so is one that several hosts died of."""
+        queued = EventLog(self.workspace).replay(run_id=due.run_id, types=(EventType.RUN_QUEUED,))
+        deaths = sum(event.payload.get("by") == "interrupted" for event in queued)
+        to = "queued" if queued and deaths + 1 < TAKES else "stopped"
+        RunStore(self.workspace).move(due.run_id, due.status, "interrupted", to=to)
 
     def _has_room(self, due: DueRun, questions: int = 0, others: int = 0) -> bool:
         if due.graph != CHAT_GRAPH:

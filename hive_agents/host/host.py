@@ -32,6 +32,9 @@ _GROUPS = {"api": ("http",), "worker": ("runs", "triggers"), "all": ROLES}
 """Names of groups of roles, for hosts that share the work."""
 GRACE = 20.0
 """Seconds that the current steps of runs may take when the host ends."""
+LEAVING_SECONDS = 3.0
+"""Seconds in which a host that others stand in for still answers, while `/readyz` says that it ends: examples/serve's
+proxy asks every two, and sends nothing more to it then."""
 READY_SECONDS = 1.0
 """Seconds that a check of readiness waits for the database to write."""
 ANSWER_SECONDS = 2.0
@@ -136,6 +139,8 @@ class Host:
         try:
             async with self:
                 await self._stopped.wait()
+                if "http" in self.roles and not isinstance(self.workspace.records, Path):
+                    await asyncio.sleep(LEAVING_SECONDS)
         finally:
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
@@ -155,7 +160,9 @@ class Host:
 
     async def faults(self) -> list[Diagnostic]:
         """Return what prevents the host from working: a database that can't be written, a part that is down, an engine
-        that is away while there is no index on this host."""
+        that is away while there is no index on this host; and that it ends."""
+        if self._stopped.is_set():
+            return [Diagnostic("HIVE-427", "this host ends", fix="ask another one, or this one when it is back")]
         faults = [
             Diagnostic("HIVE-427", f"{name} is down, and begins again in a moment", fix="see what the host has logged")
             for name, state in self.roles.items()

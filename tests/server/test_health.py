@@ -18,9 +18,10 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.agents.run import AgentRun
-from hive_agents.host import reopen_records
+from hive_agents.host import Host, reopen_records
 from hive_agents.models import ModelError
 from hive_agents.models.breaker import breaker_of, forget_breakers
+from hive_agents.server import Listener
 from hive_agents.store import connect, connected, seal, transaction
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
@@ -151,6 +152,28 @@ async def test_a_run_that_another_host_takes_over_is_counted_there_and_so_is_wha
         taken, most = (float(told[f'hive_records_connections{{kind="{kind}"}}']) for kind in ("open", "most"))
         assert 0 < taken < most
         assert [what for what, _ in effects(place, run)] == [f"step {number}" for number in range(TURNS)]
+
+
+@pytest.mark.slow
+async def test_a_host_that_ends_answers_until_its_proxy_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where others stand in for it: a socket that closes at once fails what the proxy sends until it asks again."""
+    monkeypatch.setattr("hive_agents.host.host.LEAVING_SECONDS", 600)
+    with postgres() as server:
+        place = on_server(sample(tmp_path / "ws"), server)
+        listener = Listener(place)
+        host = Host(place, roles=("http",), serve=listener.serve)
+        running = asyncio.ensure_future(host.run())
+        async with httpx.AsyncClient(base_url=listener.url, timeout=60) as client:
+            await until(client, 200)
+            host.stop()
+            await until(client, 503)
+            found = await client.get("/readyz")
+            assert (found.json()["code"], found.json()["detail"]) == ("HIVE-427", "this host ends")
+            answer = await client.post("/api/query", json={"query": "token"}, headers=bearer(place))
+            assert answer.status_code == 200
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        listener.close()
 
 
 @pytest.mark.slow
