@@ -220,7 +220,8 @@ def claims_of(workspace: Workspace, token: object) -> dict[str, Any]:
         kid = next(iter(keys))
     signing = keys.get(kid) if isinstance(kid, str) else None
     if signing is None:
-        raise refused("no key here has its kid")
+        fix = "get a new one by `hive token` on a host with the same access.keys; after a rotation restart each host"
+        raise refused("no key here has its kid", fix=fix)
     return decoded(token, signing, access.audience, issuer=access.issuer, require=_REQUIRED)
 
 

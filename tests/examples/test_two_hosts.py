@@ -148,7 +148,7 @@ tests:
           - exp_labels: {{severity: critical, kind: worker}}
             exp_annotations:
               summary: "a question has waited for 40s"
-              do: "see whether a worker lives (`hive status`), and start another one"
+              do: "ask /readyz of the workers whether one lives, and start another one"
       - {{eval_time: 3m, alertname: HivePartDown, exp_alerts: []}}
       - eval_time: 6m
         alertname: HivePartDown
