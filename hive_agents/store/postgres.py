@@ -17,10 +17,10 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -42,6 +42,8 @@ IDLE_SECONDS = 30
 _PAUSE = 0.05
 _CONNECT_SECONDS = 5
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\w+|\s+|.", re.DOTALL)
+_pooled: set[str] = set()
+"""Addresses behind which this process has found a pooler that keeps a session's connection."""
 MOVED = "HM001"
 """The SQLSTATE of writes to a schema whose records were moved away."""
 FUNCTIONS = """
@@ -120,7 +122,7 @@ def rights_on(raw: psycopg.Connection[Any], place: RemoteDatabase) -> SchemaRigh
         lacking = "the server is read-only, as a standby is"
         grant = "name the primary; or all servers, and end the url with ?target_session_attrs=read-write"
     elif has_schema and not may_use:
-        lacking = f'schema {place.schema} is there, and {user} may not make tables in it'
+        lacking = f"schema {place.schema} is there, and {user} may not make tables in it"
         grant = f'let its owner or a superuser run: ALTER SCHEMA "{place.schema}" OWNER TO "{user}";'
     elif not has_schema and not may_make:
         lacking = f"there is no schema {place.schema} in database {database}, and {user} may not make one"
@@ -455,7 +457,7 @@ class other_answers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, (ValueError, TypeError, LookupError, OverflowError)):
+        if isinstance(error, (ValueError, TypeError, LookupError, ArithmeticError)):
             from psycopg import DatabaseError
 
             raise DatabaseError(f"it gives other answers than PostgreSQL: {error}") from error
@@ -488,7 +490,8 @@ def opened(place: RemoteDatabase, *, names_from: str | None = None) -> psycopg.C
         "tcp_keepalives_interval": f"{IDLE_SECONDS // 6}",
         "tcp_keepalives_count": "4",
     }
-    raw: psycopg.Connection[Any] = psycopg.connect(
+    connect: Callable[[], psycopg.Connection[Any]] = partial(
+        psycopg.connect,
         place.url,
         autocommit=True,
         connect_timeout=_CONNECT_SECONDS,
@@ -501,7 +504,19 @@ def opened(place: RemoteDatabase, *, names_from: str | None = None) -> psycopg.C
         **password,
         **login_options(place.url),
     )
-    _begin_session(raw, session)
+    raw = connect()
+    try:
+        # A pooler shows a number of its own for the server's process.
+        if _begin_session(raw, session) != raw.info.backend_pid and place.url not in _pooled:
+            with closing(connect()) as other:
+                if _begin_session(other, session) == _begin_session(raw, session):
+                    message = "a pooler gives a session's connection to other clients between its statements"
+                    fix = "let it keep one for each session (PgBouncer: pool_mode = session), or name the server itself"
+                    raise HiveError.of("HIVE-403", message, file=place.name, fix=fix)
+            _pooled.add(place.url)
+    except BaseException:
+        raw.close()
+        raise
     _adapt(raw)
     return raw
 
@@ -515,18 +530,19 @@ def _process() -> str:
     return f"{os.getpid()}@{platform.node()}"
 
 
-def _begin_session(raw: psycopg.Connection[Any], settings: dict[str, str]) -> None:
-    """Set the session's settings. Raises: psycopg's error, also where the server accepts the connection and then
-    doesn't answer, or without end."""
+def _begin_session(raw: psycopg.Connection[Any], settings: dict[str, str]) -> int:
+    """Set the session's settings; return the number of the server's process. Raises: psycopg's error, also where the
+    server accepts the connection and then doesn't answer, or without end."""
     from psycopg import OperationalError
 
     names = b", ".join([b"pg_catalog.set_config(%s, %s, false)"] * len(settings))
     values = [part for setting in settings.items() for part in setting]
     with cut_after(_CONNECT_SECONDS, raw) as is_cut:
         try:
-            raw.execute(b"SELECT " + names, values)
+            with other_answers():
+                row: Any = raw.execute(b"SELECT pg_catalog.pg_backend_pid(), " + names, values).fetchone()
+                return int(row[0])
         except OperationalError as error:
-            raw.close()
             if is_cut.is_set():
                 raise OperationalError(f"it lets in, and answers nothing within {_CONNECT_SECONDS} s") from error
             raise
@@ -661,7 +677,7 @@ def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
         )
     if isinstance(error, psycopg.OperationalError) and (named := _MISSING.search(str(error))) is not None:
         user = urlsplit(place.url).username or named[2]
-        does = f'CREATE ROLE "{user}" LOGIN PASSWORD \'…\'' if named[1] == "role" else f'CREATE DATABASE "{named[2]}"'
+        does = f"CREATE ROLE \"{user}\" LOGIN PASSWORD '…'" if named[1] == "role" else f'CREATE DATABASE "{named[2]}"'
         owned = "" if named[1] == "role" else f' OWNER "{user}"'
         fix = f"correct the address; or let a superuser run: {does}{owned};"
         return HiveError.of("HIVE-403", f"the database refuses: {message_line}", file=place.name, fix=fix)

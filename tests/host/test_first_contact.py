@@ -15,6 +15,7 @@ import time
 import tomllib
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -271,15 +272,15 @@ def test_a_user_or_a_database_that_is_missing_is_told_with_what_makes_it(place: 
     assert hive(*command, address).json["verified"]
 
 
-@pytest.fixture
-def pooler(server: Postgres, tmp_path: Path) -> Iterator[int]:
-    """The port of a PgBouncer in session mode before the server."""
+@contextmanager
+def pooling(server: Postgres, tmp_path: Path, mode: str) -> Iterator[int]:
+    """The port of a PgBouncer before the server."""
     if shutil.which("pgbouncer") is None:
         pytest.skip("PgBouncer is not installed")
     port, settings = lasting_port(), tmp_path / "pooler.ini"
     settings.write_text(
         f"[databases]\npostgres = host={Path(server.socket).parent} user=hive\n[pgbouncer]\nauth_type = any\n"
-        f"pool_mode = session\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+        f"pool_mode = {mode}\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
     )
     run_as = ["-u", "nobody"] if os.geteuid() == 0 else []
     process = subprocess.Popen(["pgbouncer", "-q", *run_as, str(settings)])
@@ -290,9 +291,31 @@ def pooler(server: Postgres, tmp_path: Path) -> Iterator[int]:
         except ConnectionRefusedError:
             assert process.poll() is None
             time.sleep(0.05)
-    yield port
-    process.terminate()
-    process.wait(30)
+    try:
+        yield port
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.mark.parametrize("mode", ["transaction", "statement"])
+def test_a_pooler_that_keeps_no_session_is_refused_before_anything_is_made(
+    place: Workspace, server: Postgres, tmp_path: Path, mode: str
+) -> None:
+    """A schema's name, locks and notices belong to a session: another client's statements would get them."""
+    before, namespace = all_records(place), named("t")
+    with pooling(server, tmp_path, mode) as port:
+        command = ("storage", "setup", f"postgresql://hive@127.0.0.1:{port}/postgres", "--namespace", namespace)
+        (told,) = hive(*command, "--yes", "-w", place.root, "--json").json["diagnostics"]
+    assert (told["code"], "pool_mode = session" in told["fix"]) == ("HIVE-403", True)
+    assert server.run(f"SELECT to_regnamespace('{namespace}')").strip() == ""
+    assert all_records(Workspace(place.root)) == before
+
+
+@pytest.fixture
+def pooler(server: Postgres, tmp_path: Path) -> Iterator[int]:
+    with pooling(server, tmp_path, "session") as port:
+        yield port
 
 
 def test_a_pooler_in_session_mode_and_a_server_that_is_down_are_no_hindrance(

@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -209,6 +210,7 @@ def test_what_happens_is_told_again_after_the_server_of_the_records_was_restarte
             assert process.stdout is not None
             process.stdout.readline()
             server.stop()
+            time.sleep(3)  # what is shown is read each second: some reads fail
             server.start()
             run = AgentRun.start(place, "writer", {}, hold=False).run_id
             while (told := json.loads(process.stdout.readline()))["type"] != "run.completed":
