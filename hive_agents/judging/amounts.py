@@ -12,6 +12,8 @@ CODE = re.compile(r"\b(?=[\w./+-]{0,60}\d)(?=[\w./+-]{0,60}[A-Za-z])\w+(?:[-_./+
 VERSION = re.compile(r"\bv\d+(?:\.\d+)*\b|\b\d+(?:\.\d+){2,}\b")
 _CLOCK = re.compile(r"\b(\d{1,2})(?::(\d{2}))?\s?([ap])\.?m\b|\b(\d{1,2}):(\d{2})\b", re.I)
 
+_PAST = re.compile(r"\b(?:a )?(half|quarter|five|ten|twenty) (past|to) (\d{1,2}|[a-z]{3,6})\b(?= |[.,;]|$)", re.I)
+
 _SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 _SMALL += " seventeen eighteen nineteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
@@ -31,32 +33,24 @@ NUMBER_WORDS = {
     "double": 2.0,
     "triple": 3.0,
     "both": 2.0,
-    "zwei": 2.0,
-    "drei": 3.0,
-    "vier": 4.0,
-    "fünf": 5.0,
-    "sechs": 6.0,
-    "sieben": 7.0,
-    "acht": 8.0,
-    "neun": 9.0,
-    "zehn": 10.0,
-    "elf": 11.0,
-    "zwölf": 12.0,
-    "zwanzig": 20.0,
-    "dreißig": 30.0,
-}
-_VAGUE = frozenset({"one", "half", "quarter", "double", "both", "once", "hundred", "thousand", "million", "billion"})
+    **dict(zip("zwei drei vier fünf sechs sieben acht neun zehn elf zwölf zwanzig dreißig hundert einmal zweimal"
+               " dreimal halb halbe halben halber viertel doppelt".split(),
+               (*range(2, 13), 20.0, 30.0, 100.0, 1.0, 2.0, 3.0, *[0.5] * 4, 0.25, 2.0), strict=True)),
+}  # fmt: skip
+ORDINALS = tuple("first second third fourth fifth sixth seventh eighth ninth tenth".split())
+_VAGUE = frozenset("one half quarter double both once hundred thousand million billion einmal halb halbe halben halber"
+                   " viertel doppelt hundert".split())  # fmt: skip
 """Number words that often count nothing: they speak for a claim and never against it."""
 
 UNITS: dict[str, tuple[str, float]] = {}
 for _dimension, _names in {
     "time": "s=1 sec=1 second=1 min=60 minute=60 h=3600 hr=3600 hour=3600 day=86400 d=86400 week=604800 month=2629800"
     " quarter=7889400 year=31557600 ms=0.001 millisecond=0.001 tag=86400 woche=604800 monat=2629800 jahr=31557600"
-    " stunde=3600",
-    "length": "mm=0.001 cm=0.01 m=1 km=1000 metre=1 meter=1 kilometre=1000 kilometer=1000 inch=0.0254 ft=0.3048 µm=1e-6"
-    " nm=1e-9 millimetre=0.001 millimeter=0.001 centimetre=0.01",
-    "mass": "mg=1e-6 g=0.001 kg=1 t=1000 gram=0.001 kilogram=1 tonne=1000 lb=0.4536 µg=1e-9 milligram=1e-6",
-    "volume": "ml=0.001 l=1 litre=1 liter=1 µl=1e-6 millilitre=0.001 milliliter=0.001",
+    " stunde=3600 sekunde=1 jähr=31557600 wöch=604800 täg=86400 stünd=3600 minüt=60",
+    "length": "mm=0.001 cm=0.01 m=1 km=1000 metre=1 meter=1 inch=0.0254 ft=0.3048 µm=1e-6"
+    " nm=1e-9 mile=1609.34 foot=0.3048 feet=0.3048",
+    "mass": "mg=1e-6 g=0.001 kg=1 t=1000 gram=0.001 gramm=0.001 tonne=1000 lb=0.4536 µg=1e-9",
+    "volume": "ml=0.001 l=1 litre=1 liter=1 µl=1e-6",
     "temperature": "°c=1 celsius=1",
     "fahrenheit": "°f=1 fahrenheit=1",
     "share": "%=1 percent=1 prozent=1",
@@ -79,10 +73,13 @@ for _dimension, _names in {
         _name, _, _factor = _entry.partition("=")
         UNITS[_name.casefold()] = (_dimension, float(_factor))  # of two signs for micro, casefold leaves one
 
-_PREFIXES = {"kilo": 1e3, "mega": 1e6, "giga": 1e9, "tera": 1e12, "milli": 1e-3, "micro": 1e-6, "nano": 1e-9}
-for _name in "second metre meter gram litre liter watt volt ampere amp ohm hertz byte".split():
+_PREFIXES = {"kilo": 1e3, "mega": 1e6, "giga": 1e9, "tera": 1e12, "centi": 0.01, "milli": 1e-3,
+             "micro": 1e-6, "nano": 1e-9}  # fmt: skip
+for _name in "second metre meter gram gramm litre liter watt volt ampere amp ohm hertz byte".split():
     for _prefix, _thousands in _PREFIXES.items():
         UNITS.setdefault(f"{_prefix}{_name}", (UNITS[_name][0], UNITS[_name][1] * _thousands))
+for _name, (_of, _each) in [(name, unit) for name, unit in UNITS.items() if unit[0] == "length"]:
+    UNITS |= {f"{_name}²": ("area", _each**2), f"{_name}³": ("volume", 1000 * _each**3)}
 for _name, (_of, _each) in list(UNITS.items()):
     for _time in (
         "s sec second min minute h hr hour day".split() if _of in ("length", "volume", "mass", "bytes") else ()
@@ -164,7 +161,7 @@ def without_times(text: str) -> str:
     """Return the text without its dates and times of day, whose numbers count nothing."""
     for pattern in _DATES:
         text = pattern.sub(lambda found: found[0] if _is_verb(found) else " ; ", text)
-    return _CLOCK.sub(" ; ", text)
+    return _CLOCK.sub(" ; ", _PAST.sub(" ; ", text))
 
 
 def _is_verb(date: re.Match[str]) -> bool:
@@ -192,6 +189,10 @@ def dates_in(text: str) -> Iterator[Date]:
 def clocks(text: str) -> dict[int, str]:
     """Return the times of day in a text, in minutes, as they are written."""
     found = {}
+    for said in _PAST.finditer(text):
+        part = {"half": 30, "quarter": 15}.get(said[1].casefold(), NUMBER_WORDS.get(said[1].casefold(), 0))
+        hour = NUMBER_WORDS.get(said[3].casefold()) or float(said[3] if said[3].isdigit() else 0)
+        found[int(60 * hour + (part if said[2].casefold() == "past" else -part))] = said[0]
     for clock in _CLOCK.finditer(text):
         hour, minute = int(clock[1] or clock[4]), int(clock[2] or clock[5] or 0)
         if clock[3]:
@@ -210,6 +211,8 @@ def _quantities(text: str) -> Iterator[Quantity]:
     text = _AND_A_HALF.sub(
         lambda found: str(NUMBER_WORDS.get(found[1].casefold(), found[1])).removesuffix(".0") + ".5", text
     )
+    text = _POWER.sub(lambda found: f"{found[2]}{'²' if found[1][0] in 'sSqQ' else '³'}", text)
+    text = _LASTING.sub(r"\1 \2 ", text)
     text = _THOUSANDS.sub(lambda found: f"{float(found[1]) * 1000:g}", text)
     text = _FRACTION.sub(_as_share, _every_n(without_times(text)))
     codes = [found.span() for found in (*CODE.finditer(text), *VERSION.finditer(text)) if not is_measure(found[0])]
@@ -257,6 +260,9 @@ def _quantities(text: str) -> Iterator[Quantity]:
             yield Quantity(0.5, _unit(found[1]), found[0], True)
 
 
+_POWER = re.compile(r"\b(square[ -]|cubic[ -]|sq\.? ?|quadrat|kubik)([^\W\d_]+?)s?\b", re.I)
+_LASTING = re.compile(r"\b(ein|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf)"
+                      r"(monat|jähr|wöch|täg|stünd|minüt)(?:ig|lich)\w*", re.I)  # fmt: skip
 _THOUSANDS = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d)?)[kK]\b(?![-./])")
 _PARTS = {"quarter": 4, "fifth": 5, "tenth": 10}
 _FRACTION = re.compile(rf"\b(one|two|three|four)[ -]({'|'.join(_PARTS)})s?\b(?= of\b(?! an?\b))", re.I)
@@ -266,9 +272,13 @@ def _as_share(found: re.Match[str]) -> str:
     return f"{100 * NUMBER_WORDS[found[1].casefold()] / _PARTS[found[2].casefold()]:g} %"
 
 
+_YEAR = re.compile(r"\b(?:1[5-9]|20)\d\d\b")
+_DAILY = re.compile(r"\b(?:total|in all|daily|(?:a|per|each) day|am Tag|täglich|insgesamt)\b")
+_TOTAL = re.compile(r"\b(?:total|altogether|together|in all|combined|sum|insgesamt|zusammen)\b")
+_REPEATED = re.compile(rf"\b(twice|thrice|(?:{'|'.join(NUMBER_WORDS)})(?= (?:times|equal|tablets|doses)\b))", re.I)
 _BOUND = re.compile(
     r"\b(?:more|longer|over|above|exceed\w*|larger|later|at ?least|from|less|fewer|under|below|shorter|within|at ?most"
-    r"|up to|until|between)(?: than)? (?:[€$£]\s?)?$"
+    r"|up to|until|between|unter|über|ab|bis|mindestens|höchstens|mehr|weniger)(?: than| als| zu)? (?:[€$£]\s?)?$"
 )
 
 
@@ -278,13 +288,16 @@ def _told_as(amount: str, text: str) -> tuple[bool, bool]:
     number = re.escape(amount)
     differs = re.search(rf"\b{number}\b \w* ?(?:more|less|fewer|\w{{3,}}er) than\b", text, re.I)
     one = re.search(rf"\b(?:at|such as|an?) (?!(?:min|max)im)(?:(?:[^\W\d_]+ ){{1,2}}of )?[€$£]?{number}\b", text, re.I)
-    return differs is not None, one is not None
+    aged = re.search(rf"\b{number}(?:jährig|[ -]years?[ -]old)", text, re.I)
+    return differs is not None, one is not None or aged is not None
 
 
 def is_instance(quantity: Quantity, text: str, source: str) -> bool:
     """Return whether an amount is of one thing that a bound in the source is about, a 60 MB file, of over 50 MB; or
     what two of its amounts differ by."""
     is_difference, is_one = _told_as(quantity.text, text)
+    if _follows(quantity, text, source):
+        return True
     if is_difference:
         pairs = combinations(quantities(source)[:20], 2)
         return any(abs(abs(a.value - b.value) - quantity.value) < 0.001 for a, b in pairs)
@@ -294,6 +307,24 @@ def is_instance(quantity: Quantity, text: str, source: str) -> bool:
     named = counted is not None and re.search(rf"\b{counted[1]}", source, re.I) is not None
     others = [one for one in quantities(source) if one.dimension == quantity.dimension and (one.dimension or named)]
     return any(_BOUND.search(source[: source.find(other.text)]) for other in others)
+
+
+def _follows(quantity: Quantity, text: str, source: str) -> bool:
+    """Return whether an amount is a ratio, a difference of years, a multiple or a sum of amounts in the source."""
+    if re.search(rf"\b{re.escape(quantity.text)} (?:times )?as \w+ ", text):  # twice as long
+        ratios = combinations([one.value for one in quantities(source)][:20], 2)
+        return any(
+            max(pair) == quantity.value * min(pair) or min(pair) == quantity.value * max(pair) for pair in ratios
+        )
+    parts = [one.value for one in quantities(source) if one.dimension == quantity.dimension and not one.vague][:9]
+    found: list[float] = []
+    if quantity.unit in ("year", "jahr"):
+        found += [abs(a - b) for a, b in combinations([int(one) for one in _YEAR.findall(source)[:9]], 2)]
+    if _DAILY.search(text):
+        found += [one * NUMBER_WORDS[times.casefold()] for one in parts for times in _REPEATED.findall(source)]
+    if _TOTAL.search(text):
+        found += map(sum, combinations(parts, 2))
+    return any(abs(one - quantity.value) < 0.001 for one in found)
 
 
 def _every_n(text: str) -> str:
@@ -330,7 +361,7 @@ def _unit_after(text: str, end: int) -> str:
 
 def _unit(word: str) -> str:
     word = word.casefold()
-    for form in (word, word.removesuffix("s"), word.removesuffix("es"), word.removesuffix("n"), word.removesuffix("e")):
+    for form in (word.removesuffix(end) for end in ("", "s", "es", "n", "e", "en")):
         if form in UNITS and (len(form) > 1 or form == word):
             return form
     return ""

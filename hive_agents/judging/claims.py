@@ -18,6 +18,7 @@ from hive_agents.judging.amounts import (
     MONTH,
     MONTHS,
     NUMBER_WORDS,
+    ORDINALS,
     UNITS,
     VERSION,
     Quantity,
@@ -31,6 +32,7 @@ from hive_agents.judging.amounts import (
     without_times,
 )
 from hive_agents.judging.clauses import numbered_nouns
+from hive_agents.judging.german import is_german
 from hive_agents.judging.meaning import differences
 from hive_agents.judging.passages import STOP, TOKEN, WORD, PassageText, mentions, normal, read, stem, stems
 from hive_agents.judging.sections import defaults_differ, sections_differ
@@ -128,15 +130,14 @@ def _tokens(claim: str, source: PassageText) -> Iterator[Slip]:
         token = found[0]
         plain = normal(token)
         digits = any(sign.isdigit() for sign in token)
-        if digits and not any(sign.isalpha() for sign in token) and not VERSION.fullmatch(token):
+        if digits and (is_measure(token) or not (any(map(str.isalpha, token)) or VERSION.fullmatch(token))):
             continue  # a number
-        if digits and is_measure(token):
-            continue
         inner = any(sign.isupper() for sign in token[1:])
-        name = token[0].isupper() and (first is None or found.start() != first.start())
+        name = token[0].isupper() and not is_german(claim) and (first is None or found.start() != first.start())
         if not (digits or inner or name) or plain in source.tokens or plain in MONTHS:
             continue
-        if not digits and (plain in NUMBER_WORDS | UNITS or _of_week(plain.removesuffix("s")) & source.tokens):
+        is_known = plain in NUMBER_WORDS | UNITS or plain in ORDINALS or _is_of(plain, source)
+        if not digits and (is_known or _of_week(plain.removesuffix("s")) & source.tokens):
             continue
         parts = [part for part in re.split(r"[-_./:]", plain) if part]
         if not digits and all(part in source.tokens or part.removesuffix("s") in source.tokens for part in parts):
@@ -149,6 +150,17 @@ def _tokens(claim: str, source: PassageText) -> Iterator[Slip]:
         if not digits and len(letters) > 3 and letters in squeezed:
             continue
         yield Slip("token", token)
+
+
+def _is_of(adjective: str, source: PassageText) -> bool:
+    """Return whether it says of what country something is, and the source names that: Angolan, Norwegian."""
+    stem = _OF_COUNTRY.sub("", adjective)
+    return 3 < len(stem) < len(adjective) and any(
+        each.startswith(stem[: max(4, len(stem) - 2)]) for each in source.tokens
+    )
+
+
+_OF_COUNTRY = re.compile(r"(?<=\w{3})(?:ians?|ans?|ns?|ese|ish|ic|i|er)$")
 
 
 def _of_week(day: str) -> frozenset[str]:
@@ -294,7 +306,8 @@ def _values(claim: str) -> Iterator[tuple[str, str, Callable[[str], list[bool]]]
                 lambda part, mine=mine, sort=sort: [  # type: ignore[misc]
                     mine.same(other)
                     for other in quantities(part)
-                    if (not other.vague or other.text.casefold() == "one")
+                    if (mine.same(other) or not any(map(other.same, quantities(claim))))
+                    and (not other.vague or other.text.casefold() == "one")
                     and (_sort(other, part) == sort or (mine.same(other) and not _sort(other, part)))
                 ],
             )
@@ -308,7 +321,7 @@ def _values(claim: str) -> Iterator[tuple[str, str, Callable[[str], list[bool]]]
                 normal(other[0]) == normal(code) for other in CODE.finditer(part) if _shape(other[0]) == _shape(code)
             ],
         )
-    for pattern in (_RELEASE, _NAME, _IDENTIFIER):
+    for pattern in (_RELEASE, _IDENTIFIER) if is_german(claim) else (_RELEASE, _NAME, _IDENTIFIER):
         for found in pattern.findall(claim):
             if found.split()[0].casefold() in STOP | _OPENING:
                 continue
@@ -381,7 +394,7 @@ def _aligned(claim: str, source: PassageText) -> Iterator[Slip]:
             continue
         if numbers and number not in numbers and (word[0].isupper() or word.casefold() in numbered_nouns()):
             yield Slip("token", f"{word} {number}")
-    first = WORD.match(claim)
+    first = None if is_german(claim) else WORD.match(claim)  # a German noun begins as a name does
     opening = re.sub(r"[’'](?:ll|ve|re|d|m|s)$", "", first[0].casefold().replace("’", "'")) if first is not None else ""
     if (
         first is not None

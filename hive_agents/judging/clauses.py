@@ -6,12 +6,11 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from importlib.resources import files
 from itertools import pairwise, permutations
 from math import log
-from typing import Any
 
 from hive_agents.judging.amounts import MONTHS, NUMBER_WORDS, UNITS, Quantity, quantities
+from hive_agents.judging.german import as_english, is_german, words
 from hive_agents.judging.passages import STOP, stem
 
 ALIKE = 0.4
@@ -25,7 +24,18 @@ _CLAUSE = re.compile(
     r";\s+|,\s+(?:but|while|whereas|otherwise|except|so(?=\s(?:the|it|they|this)\b))\s+"
     r"|,\s+and\s+(?=\w+(?: \w+)? (?:is|are|was|may|must|can)\b)"
 )
+_DOUBLE = re.compile(
+    r"^([^,;.]{3,80}?)\b((?:must|may|can|shall|should)\b[^,;]{3,120}?),? (?:and|but) ((?:must|may|can|shall|should)\b)"
+)
+"""A sentence that tells two duties of one: it must be cleaned and must not be opened."""
 NUMBER_STEMS = frozenset(map(stem, NUMBER_WORDS))
+_LESS = re.compile(r"not (?:from|in|on|for|with|to|at|by|during|of)\b")
+"""How a part begins that leaves out the verb of the one before it: guests may eat here, but not in the hall."""
+_SUBJECT = re.compile(
+    r"((?:the |an? )?(?!(?:it|they|there|this|you|we|if|when)\b)\w+(?: \w+)?)"
+    r" (?:is|are|was|were|must|may|can|has|have) "
+)
+_PRONOUN = re.compile(r"^(?:it|they)\b")
 _MODAL = re.compile(r"\b(?:must|may|can|need|do|does|shall|should)(?: not)?\b")
 _AUXILIARY = re.compile(r"\b(?:must|may|can|shall|should|is|are|was|were)\b")
 _PARTICIPLE = re.compile(r"(?:not|\w+ed|kept|made|sold|sent|lost|held|paid|built|written|given|taken)\b")
@@ -106,7 +116,13 @@ class Clauses:
         shared = claim.stems & clause.stems
         against = {one for one in claim.stems - shared if opposites(one) & clause.stems}
         common = self.weight(shared | against)
-        return common / (self.weight(claim.stems) or 1.0) + common / (self.weight(clause.stems) or 1.0) / 2 >= CLOSE
+        beside = frozenset[str]()
+        if clause.words and clause.words[0] in negative_words() and not negative_words() & {*claim.words}:
+            beside = claim.stems & Clause(clause.sentence).stems - shared - against  # "…, but no bus stops there"
+        return (
+            common / (self.weight(claim.stems - beside) or 1.0) + common / (self.weight(clause.stems) or 1.0) / 2
+            >= CLOSE
+        )
 
     def requires(self, claim: Clause, other: Clause) -> bool:
         """Return whether a clause says what a claim does with the same duty, as nearly as another clause."""
@@ -138,26 +154,41 @@ class Clauses:
     def nearest(self, claim: Clause) -> list[Clause]:
         """Return the clauses that share most of the claim's weight; none where that is little."""
         total, found, most = self.weight(claim.stems), dict[Clause, None](), 0.0
-        # An opposite shows what is spoken of nearly as well as the word itself.
-        for worth in (0.9, 0.0) if total else ():
+        numbers = frozenset(word for word in claim.words if word.isdigit() and len(word) > 1)
+        # An opposite shows what is spoken of nearly as well as the word itself, and so does a number that both have.
+        for worth, counted in ((0.9, ()), (0.0, ()), (0.0, numbers))[: 2 + bool(numbers)] if total else ():
             scored = []
             for clause in self.clauses:
                 shared = claim.stems & clause.stems
                 against = {one for one in claim.stems - shared if opposites(one) & clause.stems}
+                shared |= {word for word in counted if word in clause.words}
                 scored.append(((self.weight(shared) + worth * self.weight(against)) / total, clause))
             best = max((score for score, _ in scored), default=0.0)
             if best >= 0.8 * most:
                 found |= {clause: None for score, clause in scored if score >= max(ALIKE, best - 0.03)}
             most = best
+        told = {clause.sentence for clause in found}
+        found |= {
+            each: None
+            for each in self.clauses
+            if each.sentence in told
+            and negative_words() & {*each.words[:1]}
+            and self.weight(each.stems & claim.stems) >= max(ALIKE * total, 0.9 * self.weight(each.stems))
+        }
         return list(found)
 
 
 @lru_cache(maxsize=64)
 def source_of(sentences: tuple[str, ...]) -> Clauses:
     found: list[Clause] = []
+    subject = ""
     for sentence in sentences:
+        text = plain(sentence)
+        text = _PRONOUN.sub(subject, text) if subject else text
+        named = _SUBJECT.match(text)
+        subject = named[1] if named else subject if _PRONOUN.match(text) else ""
         row = sentence.count("|") > 1
-        found += [Clause(plain(sentence.replace("|", " ")))] if row else clauses(plain(sentence))
+        found += [Clause(plain(sentence.replace("|", " ")))] if row else clauses(text)
     stems = {one for each in found for one in each.stems}
     weights = {one: log(1 + len(found) / sum(one in each.stems for each in found)) for one in stems}
     return Clauses(tuple(found), weights)
@@ -169,20 +200,24 @@ def clauses(sentence: str) -> list[Clause]:
         return [clause for each in said for clause in clauses(each)]
     if (found := re.match(r"\W*(?:while|whereas|although|though) ([^,]{9,}), (.*)", sentence)) is not None:
         return [Clause(part.strip(" ."), sentence) for part in found.groups()]
-    parts = [part.strip(" .") for part in _CLAUSE.split(sentence) if part.strip(" .")]
+    parts = [part.strip(" .") for part in _CLAUSE.split(_DOUBLE.sub(r"\1\2; \1\3", sentence)) if part.strip(" .")]
     for place in range(1, len(parts)):
         last = list(_MODAL.finditer(parts[place]))
         verb = _MODAL.search(parts[place - 1])
         if last and verb and last[-1].end() == len(parts[place]):
             parts[place] += parts[place - 1][verb.end() :]
         elif (be := _AUXILIARY.search(parts[place - 1])) and _PARTICIPLE.match(parts[place]):
-            parts[place] = f"{parts[place - 1][: be.end()]} {parts[place]}"
+            left_out = re.match(r" \w+", parts[place - 1][be.end() :]) if _LESS.match(parts[place]) else None
+            whole = parts[place].replace("not", f"not{left_out[0]}", 1) if left_out else parts[place]
+            parts[place] = f"{parts[place - 1][: be.end()]} {whole}"
     return [Clause(part, sentence) for part in parts]
 
 
 def plain(text: str) -> str:
     """Return a text in lower case, with bounds and the like written in one way."""
-    text = re.sub(r"([\"“'`](?:[\w.-]+ )?)(no|not|none|never)[\"”'`]", r"\1\2_", text).casefold()
+    text = re.sub(r"([\"“'`](?:[\w.-]+ )?)(no|not|none|never)[\"”'`]", r"\1\2_", text)
+    text = re.sub(r"(?<=\d )May\b|\bMay(?= \d)", "Mai", text)  # which permits nothing
+    text = as_english(text.lower()) if is_german(text) else text.casefold()
     text = re.sub(r"(?<!\w)[*_]{1,3}(?=\w)|(?<=\w)[*_]{1,3}(?!\w)", "", text) if "*" in text else text
     text = re.sub(r"n[’']t\b", " not", text).replace("ca not", "can not").replace("wo not", "will not")
     text = text.replace("cannot", "can not")
@@ -207,22 +242,23 @@ class _Tables:
 
 @cache
 def _tables() -> _Tables:
-    import tomllib
-
-    table: dict[str, Any] = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
+    table = words()
     against: dict[str, set[str]] = {}
     alike: dict[str, set[str]] = {}
+    forms, same = ({stem(word): stem(line.split()[0])
+                    for line in table[name].split("\n") if line for word in line.split()}
+                   for name in ("forms", "same"))  # fmt: skip
     for line in filter(None, table["opposites"].split("\n")):
-        sides = [{stem(word) for word in side.split()} for side in line.split("|")]
+        sides = [{one for word in side.split() for one in (stem(word), forms.get(stem(word), stem(word)))}
+                 for side in line.split("|")]  # fmt: skip
         for side, opposed in permutations(sides, 2):
             for word in side:
                 against.setdefault(word, set()).update(opposed)
                 alike.setdefault(word, set()).update(side - {word})
-    same = {stem(word): stem(line.split()[0]) for line in table["same"].split("\n") if line for word in line.split()}
     return _Tables(
         {word: frozenset(others) for word, others in against.items()},
         {word: frozenset(others) for word, others in alike.items()},
-        same,
+        forms | same,
         frozenset(frozenset(map(stem, line.split())) for line in table["converse"].split("\n") if line),
         STOP | frozenset(table["function"].split()),
         frozenset(table["negative"].split()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from hive_agents.judging.amounts import NUMBER_WORDS, UNITS, quantities
 from hive_agents.judging.clauses import WORDS, Clause, Clauses, function_words, is_thing, meaning
@@ -13,7 +14,7 @@ from hive_agents.judging.roles import PLACES
 
 _UNIVERSAL = re.compile(
     r"\b(?:all|every|each|any(?! (?:two|three|four|\d))|always|both|whole|entire|everyone|everybody|whoever|anyone|per"
-    r"|any time)\b"
+    r"|any time|once a (?:day|week|month|year))\b"
 )
 LIMITED = re.compile(
     r"\b(?:some|most|many|few|several|only|certain|neither|usually|often|sometimes|mostly|one|half|part)\b"
@@ -39,6 +40,19 @@ def extent(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
         every = re.search(r"\ball (?:of )?(?:the |those |these |its |their )?(\w+)", clause.text)
         if every and meaning(every[1]) == meaning(one[1]):
             yield "quantity", one[0]
+    lone = re.search(r"\b([^\W_]{1,40}) only (?:in|on|at|with|for|to|during|by)\b", clause.text)
+    wide = _UNIVERSAL.search(claim.text)
+    if (
+        lone
+        and wide
+        and meaning(lone[1]) in claim.stems
+        and not ("only" in claim.words or _UNIVERSAL.search(clause.text))
+    ):
+        yield "quantity", wide[0]
+    if any_ := re.search(r"\b(?:in|for|by|with|to|of) any (\w+)", claim.text):
+        places = [at for at, word in enumerate(clause.words) if meaning(word) == meaning(any_[1])]
+        if places and all({*clause.words[at + 1 : at + 2]} & _NARROWING for at in places):
+            yield "quantity", any_[0]
     for found in re.finditer(r"\b(all|every|each|both)\b(?: of)?(?=((?: [^\W_]+(?:['’]s)?){0,6}))", claim.text):
         named = [word for word in WORDS.findall(found[2]) if word not in STOP][: 2 if found[1] == "all" else 1]
         nouns = {meaning(word) for word in named if is_thing(word)}
@@ -57,7 +71,10 @@ def _limit(clause: Clause, at: int, extent: str) -> bool:
     if extent == "both":  # it may join two sentences
         return any(map(LIMITED.fullmatch, ahead))
     narrowed = at + 1 < len(clause.words) and clause.words[at + 1] in _NARROWING
-    counted = narrowed or any(word in NUMBER_WORDS or word.isdigit() or LIMITED.fullmatch(word) for word in ahead)
+    counted = narrowed or any(
+        ((word in NUMBER_WORDS or word.isdigit()) and before != "the") or LIMITED.fullmatch(word)
+        for before, word in pairwise(("", *ahead))
+    )
     alone = not clause.words[at].endswith("s") and not (at and clause.words[at - 1] in ("a", "an") and clause.duty)
     return counted or alone or re.search(r"\bexcept\b", clause.sentence) is not None  # "a form must" is each form
 
@@ -121,6 +138,13 @@ def excluded(claim: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
 
 def condition(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
     """Yield what the clause says under a condition, and the claim without any word of it."""
+    lacking = re.search(r"\bwithout (?:any |an? |the |being )?(\w{5,})", claim.text)
+    if lacking and "without" not in clause.words and claim.duty in ("permitted", "free"):
+        for found in CONDITION.finditer(clause.sentence):
+            having = WORDS.findall(re.split(r"[,;.]", clause.sentence[found.end() :])[0])
+            denied = found[0] in ("unless", "except") or {"no", "not"} & {*having}
+            if not denied and any(lacking[1][:6] in word for word in having):
+                yield "condition", lacking[0]
     conditions = list(CONDITION.finditer(clause.sentence))
     boundless = re.search(r"\bany ?time\b|\balways\b", claim.text) is not None
     if (
@@ -132,7 +156,7 @@ def condition(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[
         return
     if re.search(r"\b(?:when|before|after|may|can|might|until|some|sometimes)\b", claim.text) and not boundless:
         return
-    main, under = clause.sentence, set[str]()
+    main, under = clause.sentence.partition(" because ")[0], set[str]()
     for found in conditions:
         rest = re.split(r"[,;.]", clause.sentence[found.end() :])[0]
         main = main.replace(rest, " ")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 
 from hive_agents.judging.amounts import quantities
 from hive_agents.judging.clauses import (
@@ -41,6 +42,7 @@ _EXCEPTED = re.compile(
 )
 _UNLESS = re.compile(r"\b(?:unless|except|excepted|excluding|other than)\b")
 _WITHIN = re.compile(r"\b(?:within|atmost|atleast|before|until|by)\b")
+_FAR, _NEAR = re.compile(r"\b(?:atleast|more than) \S+ \w+ (?:between|apart|before|after)\b"), re.compile(r"\bwithin\b")
 _NEXT = re.compile(r"\b(?:then|next|finally|afterwards|once|subsequently|lastly)\b|\bafter (?:that|this|which)\b")
 _STRENGTH = re.compile(r"\b(must|shall|should|may) (not )?(?:also |only |always |still )?(?:be )?(\w+)")
 MORE = r"\b(?:more|above|over|(?:great|larg|bigg|high|long|tall|heavi|thick|fast|strong|old|warm|hott)er)\b"
@@ -53,7 +55,8 @@ def differences(claim: str, sentences: Sequence[str]) -> Iterator[tuple[str, str
     source = source_of(tuple(sentences))
     parts = clauses(plain(claim))
     whole = Clause(plain(claim), plain(claim))
-    for one in parts if len(parts) > 1 and all(len(part.content) > 2 for part in parts) else [whole]:
+    full = all(len(part.content) > 2 for part in parts) or all(part.duty for part in parts)
+    for one in parts if len(parts) > 1 and full else [whole]:
         near = source.nearest(one)
         if ", not " in one.text and (stated := contrast(one.text)) and not any(contrast(each.text) for each in near):
             one = Clause(stated[0], one.sentence)  # "by the cook, not by the guests"
@@ -139,7 +142,7 @@ def _contradictions(claim: Clause, clause: Clause, source: Clauses) -> Iterator[
         covered = source.weight((rule.stems & claim.stems) - spared) >= 0.4 * source.weight(claim.stems - spared)
         told = f"{excepted.strip()}, wh" in clause.sentence  # "except the last, which may"
         differs = told or bool(_opposed(claim, rule)) or negations(claim, rule) % 2 == 1
-        if spared <= claim.stems and covered and not differs:
+        if (spared <= claim.stems or "even" in claim.words) and covered and not differs:
             yield "condition", "except"
         return
     if source.is_close(claim, clause):
@@ -156,6 +159,9 @@ def _turned(
 ) -> Iterator[tuple[str, str]]:
     """Yield where the claim has it the other way round: what is done, has to be done, comes first, or who does it."""
     duties = {claim.duty, clause.duty} - {None}
+    named, others = ({*re.findall(r"\b\d+\b", one.text)} for one in (claim, clause))
+    if not named & others and any(word.endswith("est") for word in claim.words) and named:
+        opposed = []  # leg 2 is the shortest, and the first the longest
     more = denied_more(claim, clause, opposed, source)
     if more and not opposed and any(opposites(one) & clause.stems - claim.stems for one in claim.stems - clause.stems):
         more = 0  # "lose none" and "keep"
@@ -180,10 +186,15 @@ def _turned(
         yield from (("negation", said) for act, said in strength.items() if other.get(act, said) != said)
     supposed = UNDER.match(claim.text) is not None and not UNDER.search(clause.text)  # "if you do it before"
     mine, theirs = None if supposed else _order(claim), _order(clause)
+    if theirs and mine is None and re.search(r"(?<=\w )(?<!the )first\b(?! if| when)", claim.text):
+        before, later = ({*filter(is_thing, claim.stems & one - other)} for one, other in (theirs, theirs[::-1]))
+        if later and before == {*claim.content[:1]}:
+            yield "order", "first"
     compared = ("than" in claim.words) is ("than" in clause.words)
     if compared and mine and theirs and mine[0] & theirs[1] - theirs[0] and mine[1] & theirs[0] - theirs[1]:
         yield "order", " ".join(sorted(mine[0] & theirs[1]))
     yield from _exchanged(claim, clause)
+    yield from _compared(claim, clause)
     if bound and not opposed and negations(claim) % 2 == negations(clause) % 2:
         yield "negation", bound
     yield from turned_round(claim, clause)
@@ -217,9 +228,11 @@ def _is_free(claim: Clause, clause: Clause, source: Clauses, both: bool) -> bool
     duties = (claim.duty, clause.duty)
     return (
         claim.is_mixed
+        or (_FAR.search(claim.text) is not None and _NEAR.search(clause.text) is not None)
         or bool("exception" in after.words and after.stems & claim.stems - clause.stems)
         or bool(duties == ("required", "permitted") and _WITHIN.search(clause.text) and _WITHIN.search(claim.text))
         or (clause.duty == "required" and "without" in claim.words)
+        or (claim.duty == "forbidden" and "only" in clause.words[:2] and not {*clause.content[:1]} & claim.stems)
         or (duties == ("forbidden", "permitted") and negations(clause) > both)
         or (duties == ("permitted", "forbidden") and negations(claim) > both)
         or source.requires(claim, clause)
@@ -267,9 +280,27 @@ def _opposed(claim: Clause, clause: Clause) -> list[str]:
             told = [_around(clause, at) for at, word in enumerate(clause.words) if meaning(word) == other]
             if any(len({*filter(is_thing, beside & each)}) > max(1, len(own & each)) for each in told):
                 found.setdefault(mine[base], base)
-    ordered = _order(claim) is not None and _order(clause) is not None
+    said, other_way = _order(claim), _order(clause)
+    ordered = said is not None and other_way is not None
+    alike = (
+        said
+        and other_way
+        and "than" in claim.words
+        and all(a & b - c for a, b, c in zip(said, other_way, other_way[::-1], strict=True))
+    )  # "rye is less than barley" and "barley is more than rye"
     return [one for place, one in found.items() if place - 1 not in found  # "rises above" and "falls below" differ once
-            and not (ordered and one in ("befor", "after"))]  # fmt: skip
+            and not (ordered and one in ("befor", "after"))
+            and not (alike and re.search(f"{MORE}|{LESS}", claim.words[place]))]  # fmt: skip
+
+
+def _compared(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
+    """Yield what is more by the claim, and by the clause what something else is more than."""
+    left, than, right = clause.text.partition(" than ")
+    found = re.findall(r"\b(?:more|less|fewer|\w{3,}er)\b", left) if than and "than" not in claim.words else []
+    more, less = ({*filter(is_thing, Clause(part).stems)} for part in (left, right))
+    mine = {*filter(is_thing, claim.stems)} - {*map(meaning, found)}
+    if {*found} & {*claim.words} and mine & less - more and more - mine and mine <= more | less:
+        yield "order", found[0]
 
 
 def _exchanged(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
@@ -289,6 +320,14 @@ def _prefixed(base: str) -> Iterator[str]:
             yield prefix + base
         if base.startswith(prefix) and len(base) > len(prefix) + 2:
             yield base.removeprefix(prefix)
+    for prefix, turned in _AGAINST:
+        if base.startswith(prefix) and len(base) > len(prefix) + 3:
+            yield turned + base.removeprefix(prefix)
+
+
+_AGAINST = [pair for both in ("auf ab", "zu ab", "an ab", "ein aus", "an aus", "über unter", "up down", "over under")
+            for pair in permutations(both.split())]  # fmt: skip
+"""Prefixes of which one turns the other round: aufrunden and abrunden, overload and underload."""
 
 
 def _bases(clause: Clause) -> dict[str, int]:

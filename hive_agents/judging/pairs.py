@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import permutations
 
-from hive_agents.judging.amounts import UNITS, Quantity, is_instance, quantities
+from hive_agents.judging.amounts import ORDINALS, UNITS, Quantity, is_instance, quantities
 from hive_agents.judging.clauses import NUMBER_STEMS, WORDS, Clause, Clauses, is_thing, meaning, opposites
 from hive_agents.judging.passages import STOP
 
@@ -15,13 +15,16 @@ _SEGMENT = re.compile(r"[,;:]\s+(?:(?:and|but|while|whereas|or) )?|\s(?:and|but|
 _ASIDE = re.compile(r"\([^()]{1,80}\)")
 _SOON = re.compile(r"\b(?:immediately|instantly|at once|right away|straight away|without delay)\b")
 _LATER = re.compile(r"\b(?:wait|waits|waited|after)\b[^,;.]{0,40}")
-_ORDINAL = r"first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|\d+(?:st|nd|rd|th)"
+_ORDINAL = rf"{'|'.join(ORDINALS)}|\d+(?:st|nd|rd|th)"
 _ONE_WORD = re.compile(r"\b(?!\w+ty-)[a-z]+-(?!(?:second|minute|hour|day|week|month|year)s?\b)(?=[a-z])")
 _BOUNDLESS = re.compile(r"\bunlimited\b|\b(?:without|no) (?:any )?limits?\b|\bany (?:number|amount)\b")
 _ADDED = re.compile(
     r"(?:(?:those|that|the ones?|once|twice|\w+ times?|\d[\d.,]*) )?(?:on|in|for|with|at|from|to|during)\b"
 )
 """How a part begins that repeats nothing of the one before it: on the motor ten."""
+_ALONG = "(?:in )?(diameter|length|width|height|depth|weight|long|wide|high|deep|thick|tall|across|apart|away)"
+_CHANGE = re.compile(r"\b(by|to) ((?:an? )?(?:half|third|quarter|fifth|tenth|\d[\d.,]*))\b(?! (?:to|or)\b)")
+"""By how much, and to how much, something changes."""
 _PLURAL = re.compile(r"s$|^(?:people|children|men|women|feet|teeth|percent)$")
 _PREPOSITION = re.compile(r"\b(by|to|from|with|into|for|in|on)\b")
 
@@ -34,6 +37,8 @@ def amounts_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[t
             and source.tells(one, claim)}  # fmt: skip
     yield from (each for each in _amounts(claim, clause) if each[1] not in instances | told)
     yield from _paired(claim, clause)
+    changed = {much: how for how, much in _CHANGE.findall(clause.text)}
+    yield from (("row", how) for how, much in _CHANGE.findall(claim.text) if changed.get(much, how) != how)
     yield from _at_once(claim, clause)
     for one, mine in _anchors(claim.text):
         others = [theirs for other, theirs in _anchors(clause.sentence) if one.same(other)]
@@ -69,6 +74,12 @@ def _at_once(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     """Yield where one says that it is so at once, and the other after a while."""
     for one, other in ((claim, clause), (clause, claim)):
         soon, later = _SOON.search(one.text), _LATER.search(other.text)
+        if one is claim and soon and _SOON.search(other.sentence):  # "trips are deleted at once and bills after a year"
+            parts = [part for part in _SEGMENT.split(other.sentence) if _SOON.search(part) or _LATER.search(part)]
+            own, theirs = ({stem for part in parts if bool(_SOON.search(part)) is so for stem in Clause(part).stems
+                            if is_thing(stem)} for so in (True, False))  # fmt: skip
+            if claim.stems & theirs - own and not claim.stems & own - theirs - Clause(soon[0]).stems:
+                yield "row", soon[0]
         both = _SOON.search(other.sentence) or _LATER.search(one.sentence)
         if soon and later and not both and any(each.dimension == "time" for each in quantities(later[0])):
             yield "row", soon[0] if one is claim else later[0]
@@ -165,9 +176,9 @@ def _amounts_of(text: str) -> list[tuple[Quantity, frozenset[str]]]:
     """Return the amounts that a text gives of something, each with its words: 600 g of flour."""
     found = []
     for one in quantities(text):
-        after = re.search(rf"(?<![\w.,]){re.escape(one.text)}\s?\S{{0,12}} of ((?:\w+ ?){{1,3}})", text)
+        after = re.search(rf"(?<![\w.,]){re.escape(one.text)}\s?\S{{0,12}} (?:of ((?:\w+ ?){{1,3}})|{_ALONG})", text)
         if one.dimension and after:
-            found.append((one, Clause(re.split(r"\b(?:with|and|in|to|or)\b", after[1])[0]).stems))
+            found.append((one, Clause(re.split(r"\b(?:with|and|in|to|or)\b", after[1] or after[2])[0]).stems))
     return found
 
 

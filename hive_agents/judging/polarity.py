@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from hive_agents.judging.clauses import WORDS, Clause, Clauses, meaning, negative_words, opposites
+from hive_agents.judging.clauses import WORDS, Clause, Clauses, function_words, meaning, negative_words, opposites
 from hive_agents.judging.passages import STOP, stem
 
-UNDER = re.compile(r"\b(?:if|when|where|unless|in case|once|while) [^,]*")
+UNDER = re.compile(
+    r"\b(?:if|when|where|unless|in case|once|while) [^,]*"
+    r"|\b(?:that|who) (?:\w+ )?not\b[^,]*?(?= (?:is|are|must|may|can|will)\b)"
+)
 _PART = re.compile(r"[,;] |\b(?:and|but|while|whereas)\b")
 _UNTIL = re.compile(
     r"\b(?:not|no|never|nobody|nothing|none|neither)\b.{1,120}?\b(?:unless|until) ([^,;]+)"
@@ -47,10 +50,20 @@ def denied_more(claim: Clause, clause: Clause, opposed: list[str], source: Claus
                 after = _after(one, place)
                 if after and after[0] in answered:
                     return 1
+                said = Clause(" ".join(one.words[max(0, place - 4) : max(0, place - 1)])).stems
+                instead = (
+                    one is not claim
+                    and place
+                    and one.words[place] == "not"
+                    and one.words[place - 1] not in function_words() | _AUXILIARY
+                )
+                if instead and said and not said & claim.stems:
+                    continue  # "packed in straw, not paper", and what is in paper
                 if not agreed and one is not claim and _each_denied(one, place) & other.stems:
                     return 1
                 last = Clause(_PART.split(" ".join(one.words[:place]))[-1]).stems  # "fines are not"
-                if after and (after[0] in denied(other) or f"un{after[0]}" in other.stems):
+                compared = after and re.search(rf"\bthan (?:\w+ )?{re.escape(after[0])}", other.text)
+                if after and (after[0] in denied(other) or f"un{after[0]}" in other.stems or compared):
                     continue
                 elsewhere = one is claim and any(each in source.stems for each in set(after[1:2]) - other.stems)
                 if not agreed and not elsewhere and (after[0] in other.stems if after else last & other.stems):

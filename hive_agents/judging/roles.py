@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 
 from hive_agents.judging.amounts import NUMBER_WORDS
 from hive_agents.judging.clauses import Clause, Clauses, function_words, is_thing, meaning
@@ -21,6 +21,14 @@ _NOT = re.compile(r"[, (](?:and )?not (.{3,60}?)(?:$|[,.;(])")
 _NEGATED = re.compile(
     r"\b(?:do|does|did|is|are|be|was|were|has|have|had|may|can|must|will|need|shall|should|could|would|why|but|as)$"
 )
+_CAUSES = tuple((re.compile(pattern), turned) for pattern, turned in (
+    (r"([^,;]{1,200}?),? (?:(?:is|are|was|were) )?(?:caused|triggered|produced|set off) by ([^,;]{1,200})", True),
+    (r"([^,;]{1,200}?),? (?:because(?: of)?|due to|owing to|as a result of|result(?:s|ed)? from) ([^,;]{1,200})", True),
+    (r"^\W*(?:because(?: of)?|due to|owing to|as a result of|since) ([^,;]{1,200}), ([^,;]{1,200})", False),
+    (r"([^,;]{1,200}?),? (?:which )?(?:caus(?:es?|ed)|trigger(?:s|ed)|le(?:ads?|d) to|result(?:s|ed)? in) (?!by\b)"
+     r"([^,;]{1,200})", False),
+))  # fmt: skip
+_POINTING = frozenset("it they he she this these those that which who there you we".split())
 _VERB = re.compile(
     r"\W*+((?:[\w'’/&-]+ ){1,4}?)(is|are|was|were|has|have|must|may|can|should|will|shall)\b(?! not)(.+)"
 )
@@ -57,6 +65,9 @@ def roles_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tup
         if apart and (place[0] or unknown) and source.weight(rest & clause.stems) >= 0.6 * source.weight(rest):
             yield "role", " ".join(sorted(other))
     yield from _agents(claim, clause, source)
+    yield from _caused(claim, clause)
+    yield from _best(claim, clause)
+    yield from _led_by(claim, clause, source)
     if (UNDER.search(claim.text) is None) is (UNDER.search(clause.text) is None):
         yield from _turned(claim, clause)
         yield from _swapped(claim, clause, source)
@@ -72,10 +83,14 @@ def following(clause: Clause, place: int) -> list[str]:
 def _contrasted(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     """Yield what the claim says instead of what, where the clause has it the other way round."""
     mine, theirs = contrast(claim.text), contrast(clause.text)
-    if theirs:
+    if theirs and "than" not in claim.words:
         is_, not_ = (Clause(part).stems for part in mine or (claim.text, ""))
         (was, was_not), so = (Clause(part).stems for part in theirs), Clause(theirs[0]).content[-2:]
-        instead = not_ & was - was_not if mine else "not" not in claim.words and was_not <= is_ and not {*so} <= is_
+        instead = (
+            not_ & was - was_not
+            if mine
+            else "not" not in claim.words and was_not <= is_ and 0 < len({*so} & is_) < len({*so})
+        )
         if instead and is_ & was_not - was:
             yield "role", " ".join(sorted(is_ & was_not))
 
@@ -100,19 +115,43 @@ def _swapped(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[s
     placed = {meaning(word) for one in (claim, clause) for before, word in pairwise(one.words) if before in PLACES}
     mine, theirs = ([one for one in each.content if claim.content.count(one) == 1 == clause.content.count(one)]
                     for each in (claim, clause))  # fmt: skip
-    apart = [place for place, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other]
-    if len(mine) < 4 or len(apart) != 2 or apart[1] - apart[0] < 2:
+    blocks = _exchanged(mine, theirs)
+    if len(mine) < 4 or blocks is None or _WHAT & {*claim.words} != _WHAT & {*clause.words}:
         return
-    one, other = mine[apart[0]], mine[apart[1]]
+    one, other = (block[-1] for block in blocks)
     covered = source.weight(set(mine)) >= 0.8 * source.weight(claim.stems)
     joined = all(re.search(r"\b(?:and|or)\b", _between(one, other, each)) for each in (claim, clause))
-    nouns = {one, other} <= placed or (
-        following(claim, _at(claim, one))[:1]
-        == following(claim, _at(claim, other))[:1]
-        == following(clause, _at(clause, one))[:1]
+    before = {_doer(each, _at(each, stem)) for each in (claim, clause) for stem in (one, other)}
+    nouns = (
+        all(placed & {*block} for block in blocks)
+        or (len(before) == 1 and "" not in before)
+        or (
+            following(claim, _at(claim, one))[:1]
+            == following(claim, _at(claim, other))[:1]
+            == following(clause, _at(clause, one))[:1]
+        )
     )
-    if theirs[apart[0]] == other and theirs[apart[1]] == one and nouns and covered and not joined:
+    if nouns and covered and not joined:
         yield "role", f"{one} {other}"
+
+
+def _exchanged(mine: list[str], theirs: list[str]) -> tuple[list[str], list[str]] | None:
+    """Return two runs of at most two words in each other's place, with something between them, where all else is alike.
+
+    >>> _exchanged("the old mill sold the land to town".split(), "town sold the land to the old mill".split())
+    >>> _exchanged("mill sold land to town".split(), "town sold land to mill".split())
+    (['mill'], ['town'])
+    """
+    start = next(
+        (place for place, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other), len(mine)
+    )
+    mine, theirs = mine[start:], theirs[start:]
+    for a, b in product((1, 2), repeat=2):
+        for then in range(a + 1, len(mine) - b + 1):
+            turned = mine[then : then + b] + mine[a:then] + mine[:a] + mine[then + b :]
+            if turned == theirs:
+                return mine[:a], mine[then : then + b]
+    return None
 
 
 def _switched(clause: Clause) -> tuple[set[str], set[str]]:
@@ -123,6 +162,10 @@ def _switched(clause: Clause) -> tuple[set[str], set[str]]:
         if word in found and after in function_words() - PLACES | {"again"}:
             found[word].update(meaning(each) for each in clause.words[max(0, place - 4) : place] if each not in STOP)
     return found["on"], found["off"]
+
+
+def _doer(clause: Clause, place: int) -> str:
+    return clause.words[place - 1] if place else ""
 
 
 def _at(clause: Clause, stem: str) -> int:
@@ -188,6 +231,58 @@ def _subject(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[s
         return
     if any((found := _VERB.match(each.text)) and who <= Clause(found[1]).stems for each in source.clauses):
         yield "role", " ".join(sorted(who))
+
+
+def _caused(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
+    """Yield what is the cause by the claim, and by the clause's sentence the effect."""
+    for cause, effect in _causes(claim.text):
+        told = [(cause & one | effect & other, cause & other - one and effect & one - other)
+                for one, other in _causes(clause.sentence)]  # fmt: skip
+        if any(turned for _, turned in told) and not any(same for same, turned in told if not turned):
+            yield "role", " ".join(sorted(cause))
+
+
+def _causes(text: str) -> list[tuple[frozenset[str], frozenset[str]]]:
+    """Return the words of each cause that a text tells of, with those of its effect.
+
+    >>> _causes("the flood was caused by rain") == _causes("rain led to the flood")
+    True
+    """
+    found = []
+    for pattern, turned in _CAUSES:
+        for parts in pattern.findall(text):
+            cause, effect = (frozenset(filter(is_thing, Clause(part).stems)) for part in parts[:: -1 if turned else 1])
+            found += [(cause, effect)] if cause and effect else []
+    return found
+
+
+def _best(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
+    """Yield a superlative of the claim where the clause gives another to the same: the oldest desert."""
+    mine, theirs = ({meaning(word): following(each, place)[:1] for place, word in enumerate(each.words)
+                     if word.endswith("est") and len(word) > 5} for each in (claim, clause))  # fmt: skip
+    for word, of in mine.items():
+        if of and word not in clause.stems and of in theirs.values():
+            yield "role", word
+
+
+def _led_by(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
+    """Yield what the claim begins with, where the clause says the same without it, and the source begins with it to
+    tell something else: basalt traps gas."""
+    word = next(iter(claim.content), "")
+    leads = word in map(meaning, claim.words[: 1 + (claim.words[0] in PLACES)])
+    told = claim.stems - {word}
+    theirs = next(iter(clause.content), "")
+    ordered = any(each.words[1:2] and each.words[1] in PLACES for each in (claim, clause))  # turn on the light
+    ordered = ordered or "only" in clause.words[:2]
+    if not leads or ordered or not is_thing(word) or _known(word, clause) or clause.words[0] in _POINTING:
+        return
+    if len(told & clause.stems) < 2 or (theirs in told and (theirs not in claim.content[1:2] or _acts(theirs, claim))):
+        return
+    shared = source.weight(told & clause.stems) / source.weight(told)
+    own = [source.weight(told & each.stems) / source.weight(told) for each in source.clauses if word in each.stems]
+    begins = any(word in each.content[:1] for each in source.clauses)
+    if own and shared >= (0.75 if begins else 0.9) and max(own) < (0.5 if begins else 0.35):
+        yield "role", word
 
 
 def _known(word: str, clause: Clause | Clauses) -> bool:

@@ -73,7 +73,8 @@ def _labels(line: str) -> frozenset[str]:
     """Return the releases, numbers and owners that a head goes by."""
     found = _RELEASE.findall(line)[:1] + _NUMBERED.findall(line)[:1]
     owners = [one for one in _OWNER.findall(line) if one.casefold() not in STOP] if found else []
-    return frozenset(one for one in (*found, *owners) if not is_measure(one) and not any(dates_in(one)))
+    measured = {one.text for one in quantities(line) if one.dimension}
+    return frozenset(one for one in {*found, *owners} - measured if not is_measure(one) and not any(dates_in(one)))
 
 
 _DEFAULT = re.compile(

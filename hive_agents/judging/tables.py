@@ -15,8 +15,11 @@ _CODED = re.compile(r"(?=\w*[^\W\d_])(?=\w*\d)\w+")
 _PARTED = re.compile(r",\s|\b(?:and|but|while|whereas)\b")
 
 
-def _names(claim: str, cell: str) -> bool:
-    """Return whether all words of a cell are in the claim, be it without the cell's numbers and marks."""
+def _names(claim: str, cell: str, head: str = "") -> bool:
+    """Return whether all words of a cell are in the claim, be it without the cell's numbers and marks; of a number,
+    with the head: leg 4."""
+    if cell.isdigit():
+        return mentions(claim, f"{head} {cell}")
     words = {stem(word.casefold()) for word in _LETTERS.findall(cell) if len(word) > 2 and not word.isdigit()}
     return bool(words) and words <= {stem(word.casefold()) for word in _LETTERS.findall(claim)}
 
@@ -92,7 +95,12 @@ def _cell_differs(claim: str, row: HeadedRow) -> Iterator[tuple[str, str]]:
 
 
 _TOKENS = re.compile(r"[^\W_]+%?")
-_MEASURED = {"short": "duration time", "long": "duration time", "hott": "temperature", "cool": "temperature"}
+_MEASURED = {word: measure for words, measure in (
+    ("short long", "length duration time"), ("hott cool", "temperature"), ("high tall low", "height"),
+    ("deep", "depth"), ("wide", "width"), ("heavi light", "weight"), ("old young", "age"), ("fast slow", "speed"),
+    ("cheap", "price cost"),
+) for word in words.split()}  # fmt: skip
+"""What a comparison is of, by the word that compares without its ending."""
 
 
 def comparisons_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
@@ -103,15 +111,18 @@ def comparisons_differ(claim: str, source: PassageText) -> Iterator[tuple[str, s
         for head in {head for row in source.rows for head in row.heads[1:] if alike(stems(head), spoken)}:
             column = [(row, _amount(cell)) for row in source.rows for cell in row.under(head)]
             known = [(one.value, row) for row, one in column if one]
-            named = [value for value, row in known if _names(claim, row.cells[0])]
+            named = [value for value, row in known if _names(claim, row.cells[0], row.heads[0])]
             if len(named) == 1 and named[0] != (min if falling else max)(value for value, _ in known):
                 yield "row", head
     left, than, right = claim.partition(" than ")
     more = re.search(MORE, left) is not None
     if not than or more is (re.search(LESS, left) is not None):
         return
-    for head in {head for row in source.rows for head in row.heads[1:] if alike(stems(head), stems(claim))}:
-        mine, theirs = ([_amount(cell) for row in source.rows if row.cells and _names(side, row.cells[0])
+    measures = " ".join(_MEASURED.get(one, "") for one in re.findall(r"\b(\w+)er\b", left))
+    for head in {
+        head for row in source.rows for head in row.heads[1:] if alike(stems(head), stems(f"{claim} {measures}"))
+    }:
+        mine, theirs = ([_amount(cell) for row in source.rows if row.cells and _names(side, row.cells[0], row.heads[0])
                          for cell in row.under(head)] for side in (left, right))  # fmt: skip
         one, other = (found[0] if len(found) == 1 else None for found in (mine, theirs))
         if one and other and one.unit == other.unit and (one.value == other.value or more is (one.value < other.value)):

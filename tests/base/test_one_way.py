@@ -18,7 +18,7 @@ ALLOWED = {
     "hive_agents/cli/main.py": "/dev/null",
     "hive_agents/cli/terminal.py": "/dev/null",
     "hive_agents/copilot/language.py": "shipped with the package",
-    "hive_agents/judging/clauses.py": "the package's own table of words",
+    "hive_agents/judging/german.py": "the package's own table of words",
     "hive_agents/documents/content.py": "shipped with the package",
     "hive_agents/base/resources.py": "shipped with the package",
     "hive_agents/readers/conversion.py": "files that the user imports, from anywhere",

@@ -29,25 +29,29 @@ def labelled(name: str) -> list[tuple[str, str, bool]]:
         ("later", (17, 20), (0, 20)),  # 14 and 2
         ("last", (14, 15), (0, 15)),  # 9 and 0
         ("leaflets", (25, 30), (1, 30)),  # 14 and 4
-        ("terms", (27, 30), (1, 30)),  # 18 and 11
+        ("terms", (28, 30), (1, 30)),  # 18 and 11
         ("notices", (27, 30), (0, 30)),  # 16 and 5
         (
             "kitchen",
             (27, 30),
-            (3, 30),
+            (1, 30),
         ),  # 10 and 5; 22 and 4 after the mending on the three before it, and before its own
         ("networks", (23, 30), (1, 30)),  # 17 and 5
-        ("leave", (23, 30), (1, 30)),  # 14 and 6
+        ("leave", (24, 30), (1, 30)),  # 14 and 6
         ("washing", (23, 30), (1, 30)),  # 10 and 8
         ("leave again", (22, 39), (4, 47)),
         ("washing again", (29, 39), (3, 48)),
         ("terms again", (0, 0), (2, 33)),
         ("kitchen again", (0, 0), (0, 33)),
         ("notices again", (0, 0), (2, 33)),
-        ("fresh again", (26, 31), (0, 32)),
+        ("fresh again", (27, 31), (0, 32)),
         ("last again", (11, 13), (0, 12)),
-        ("shed", (12, 20), (0, 20)),  # 10 and 2
-        ("jars", (15, 30), (6, 30)),  # 10 and 8; the check wasn't mended on these
+        ("shed", (14, 20), (0, 20)),  # 10 and 2
+        ("jars", (17, 30), (6, 30)),  # 10 and 8; the check wasn't mended on these
+        ("statutes", (35, 40), (1, 40)),  # at the first look 19 and 13
+        ("steamer", (31, 40), (1, 40)),  # 19 and 10; 21 and 7 after the mending on the one before
+        ("bathing", (28, 40), (0, 40)),  # 19 and 7; 22 and 2 after the mending on the two before
+        ("hours", (22, 40), (5, 40)),  # 20 and 10; the check wasn't mended on these
     ],
 )
 def test_most_wrong_claims_are_found_and_few_right_ones_are_marked(
@@ -290,6 +294,59 @@ TABLE = "| Model | Pressure (bar) | Weight |\n| --- | --- | --- |\n| KX60 | 4 | 
          "Everybody takes at most 20 days of leave a year.", "negation"),
         ("Moss grows on the north wall of the old mill near the river.", "No moss grows on the barn roof or a fence.",
          "No moss grows on the north wall.", "negation"),
+        ("Der Ofen darf nicht im Regen stehen.", "Im Regen darf der Ofen nicht stehen.",
+         "Der Ofen darf im Regen stehen.", "negation"),
+        ("Die Garantie gilt mindestens zwei Jahre.", "Mindestens zwei Jahre lang gilt die Garantie.",
+         "Die Garantie gilt höchstens zwei Jahre.", "negation"),
+        ("Üblich ist eine Probezeit von sechsmonatiger Dauer.", "Üblich ist eine Probezeit von sechs Monaten.",
+         "Üblich ist eine Probezeit von neun Monaten.", "number"),
+        ("Beträge werden auf volle Euro aufgerundet.", "Man rundet Beträge auf volle Euro auf.",
+         "Beträge werden auf volle Euro abgerundet.", "negation"),
+        ("Vor dem Sägen ist das Holz zu trocknen.", "Vor dem Sägen muss das Holz getrocknet werden.",
+         "Vor dem Sägen muss das Holz nicht getrocknet werden.", "negation"),
+        ("The moor covers 30 square kilometers.", "The moor covers 30 sq km.", "The moor covers 30 square meters.",
+         "unit"),
+        ("The dose is 4 mg twice daily.", "The dose is 8 mg a day.", "The dose is 12 mg a day.", "number"),
+        ("The mill was begun in 1840 and finished in 1847.", "It took seven years to build the mill.",
+         "It took nine years to build the mill.", "number"),
+        ("Logs are now kept for 14 days (before: 7 days).", "Logs are kept twice as long as before.",
+         "Logs are kept three times as long as before.", "number"),
+        ("During World War I Peru bought the ship.", "The Peruvian state bought the ship during the First World War.",
+         "The Chilean state bought the ship during the First World War.", "token"),
+        ("The leak caused the rust.", "The rust was caused by the leak.", "The rust caused the leak.", "role"),
+        ("The Orla is the oldest canal in the land.", "The oldest canal in the land is the Orla.",
+         "The Orla is the longest canal in the land.", "role"),
+        ("Pine resin is soft and smells of lemon; larch resin is brittle and burns quickly.",
+         "Pine resin smells of lemon.", "Larch resin is soft and smells of lemon.", "role"),
+        ("Fewer than half of the guests were inside the hall.", "Most of the guests were outside the hall.",
+         "All of the guests were inside the hall.", "negation"),
+        ("Crates are weighed at the gate. They can also be opened, and their lids are kept in the yard.",
+         "Crates can be opened.", "Crates must be weighed at the gate and must not be opened.", "negation"),
+        ("Guests can smoke on the terrace, but not in the hall.", "Guests can't smoke in the hall.",
+         "Guests can smoke in the hall.", "negation"),
+        ("Tents are allowed, fires only in the pit.", "Fires are allowed only in the pit.",
+         "All fires are allowed.", "quantity"),
+        ("The serum must not be given to patients with fever.", "Patients who have fever must not be given the serum.",
+         "The serum must not be given to any patients.", "quantity"),
+        ("Children can use the saw if they are supervised.", "If they are supervised, children can use the saw.",
+         "Children can use the saw without supervision.", "condition"),
+        ("The fee was cut by a third.", "The fee was lowered by a third.", "The fee was cut to a third.", "row"),
+        ("Prices did not change in spring.", "In spring prices didn't change.", "Prices increased in spring.",
+         "negation"),
+        ("Barley held more water than rye.", "Rye held less water than barley.", "Rye held more water.", "order"),
+        ("The guild bought the tower from the Olsen family.", "The tower was bought by the guild.",
+         "The Olsen family bought the tower from the guild.", "role"),
+        ("Drafts are deleted at once and bills after ten years.", "Bills are deleted after ten years.",
+         "Bills are deleted at once.", "row"),
+        ("Iron the silk first and then the linen.", "The silk is ironed before the linen.", "Iron the linen first.",
+         "order"),
+        ("The pond is 40 m in diameter and 15 m deep.", "The pond has a diameter of 40 m.",
+         "The pond is 15 m in diameter and 40 m deep.", "row"),
+        ("The gate closes at 12:15.", "The gate closes at a quarter past twelve.",
+         "The gate closes at half past twelve.", "date"),
+        ("| Leg | Climb | Length |\n| --- | --- | --- |\n| 1 | 90 m | 9 km |\n| 4 | 70 m | 8 km |\n",
+         "Leg 1 is longer than leg 4.", "Leg 4 is longer than leg 1.", "row"),
+        ("Only clerks can see the log.", "Guests can't see the log.", "The log can't be seen by clerks.", "negation"),
     ],
 )  # fmt: skip
 def test_a_claim_is_held_against_its_passage(passage: str, right: str, wrong: str, kind: str) -> None:
