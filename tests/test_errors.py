@@ -26,6 +26,31 @@ def raised_codes() -> set[str]:
     return found
 
 
+FOR_PROGRAMS = ("agents", "host.dispatcher", "supervision.queen", "store.database")
+"""Their errors are read by models and by the code that catches them, with what was tried beside."""
+
+
+def unmended() -> list[str]:
+    """Return each error of a fixed code that is raised without a fix, by its module and line."""
+    found = []
+    for name, path in modules().items():
+        if name.removeprefix("hive_agents.").startswith(FOR_PROGRAMS):
+            continue
+        for node in nodes(path):
+            if not (isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Attribute)):
+                continue
+            code, given = node.args[0], {keyword.arg for keyword in node.keywords}
+            coded = isinstance(code, ast.Constant) and CODE.fullmatch(str(code.value))
+            if node.func.attr == "of" and coded and not given & {"fix", None}:
+                found.append(f"{name}:{node.lineno}")
+    return found
+
+
+@pytest.mark.static
+def test_every_error_that_people_read_says_how_to_mend_it() -> None:
+    assert unmended() == []
+
+
 @pytest.mark.static
 def test_every_code_is_documented_and_every_documented_code_exists() -> None:
     assert raised_codes() == set(documentation())

@@ -31,7 +31,9 @@ def access_change(
     file, value = _alike(values, holding, kind)
     before = value.get(kind, {}).get(name)
     if kind == "groups" and before and entry is not None and before["tenant"] != entry.tenant:
-        raise NotFound.of("HIVE-409", f'there is no group "{name}" of this tenant', file=file)
+        raise NotFound.of(
+            "HIVE-409", f'there is no group "{name}" of this tenant', file=file, fix="look it up in the list"
+        )
     entries = {one: given for one, given in value.get(kind, {}).items() if one != name or entry is not None}
     if entry is not None:
         entries[name] = {key: given for key, given in entry.model_dump(mode="json").items() if given or key == "roles"}

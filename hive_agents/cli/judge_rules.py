@@ -59,9 +59,17 @@ def list_rules(surface: Surface) -> None:
 @app.command("show")
 @with_surface()
 def show(surface: Surface, rule: RuleArgument) -> None:
-    """Show a learned rule: its condition, evidence, examples and history."""
+    """Show a rule: its condition, and of a learned one evidence, examples and history."""
+    from hive_agents.judging import load_rules
     from hive_agents.judging.learning import RuleBook
 
+    for manual in load_rules(surface.workspace):
+        if manual.id == rule:
+            fields = manual.model_dump(mode="json")
+            lines = [f"  {manual.condition}", f"  {manual.description}"]
+            title = styled(safe_line(f"{rule}  manual  -> {fields['action']}"), "bold")
+            surface.show(_row(fields, "manual", None) | {"rule": fields}, title, *map(safe_line, lines))
+            return
     _show(RuleBook(surface.workspace).get(rule), surface)
 
 

@@ -171,7 +171,9 @@ def _exit_code(words: list[str], as_json: bool) -> int:
         sys.stdout = None
         return 0
     except UnicodeError as error:
-        show_failure(HiveError.of("HIVE-112", f"text that is not UTF-8: {error}", exit_code=2), as_json)
+        show_failure(
+            HiveError.of("HIVE-112", f"text that is not UTF-8: {error}", fix="give it as UTF-8", exit_code=2), as_json
+        )
         return 2
     except OSError as error:
         name = str(error.filename or "the output")

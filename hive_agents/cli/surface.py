@@ -242,7 +242,8 @@ class Surface:
             self.warn([Diagnostic("HIVE-406", message, f"collections/{name}.json", fix=fix, severity="warning")])
         for skipped in report.skipped:
             message, file, line = skipped["message"], skipped["file"], skipped["line"]
-            self.warn([Diagnostic("HIVE-108", message, file, line=line, severity="warning")])
+            fix = "mend the file; until then it isn't searched"
+            self.warn([Diagnostic("HIVE-108", message, file, fix=fix, line=line, severity="warning")])
 
 
 def with_surface(

@@ -117,7 +117,8 @@ class FeedbackQueue:
                 tuple(asdict(item).values()),
             ).rowcount
         if not done:
-            raise HiveError.of("HIVE-414", "your opinion on this result was reviewed already", exit_code=1)
+            fix = "what came of it is listed with the feedback"
+            raise HiveError.of("HIVE-414", "your opinion on this result was reviewed already", fix=fix, exit_code=1)
         if doc_id in shown:
             credit(self.workspace, run_id, shown.index(doc_id) + 1, verdict)
         return item
@@ -178,7 +179,8 @@ class FeedbackQueue:
                     )
                 item = replace(item, status=status, reviewed_by=self.person.user)
         if item.status != status:
-            raise HiveError.of("HIVE-414", f"{item_id} is already {item.status} by {item.reviewed_by}", exit_code=1)
+            why = f"{item_id} is already {item.status} by {item.reviewed_by}"
+            raise HiveError.of("HIVE-414", why, fix="correct the label in the golden set", exit_code=1)
         return item
 
     @property

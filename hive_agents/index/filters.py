@@ -143,7 +143,8 @@ def _joined(old: Any, new: Any, expression: str) -> Any:
 
 
 def _conflict(expression: str) -> HiveError:
-    return HiveError.of("HIVE-409", f'"{expression}" can\'t be combined with the other filter on its field')
+    why = f'"{expression}" can\'t be combined with the other filter on its field'
+    return HiveError.of("HIVE-409", why, fix="give a field one filter, several values, or bounds")
 
 
 def _scalar(text: str, kind: str) -> Scalar:
@@ -156,5 +157,5 @@ def _scalar(text: str, kind: str) -> Scalar:
                 return int(text) if text.lstrip("+-").isdigit() else number
         except ValueError:
             pass
-        raise HiveError.of("HIVE-409", f'"{text}" is not a number')
+        raise HiveError.of("HIVE-409", f'"{text}" is not a number', fix="the field has numbers: write one")
     return text

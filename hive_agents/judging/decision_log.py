@@ -188,7 +188,8 @@ class DecisionLog:
         """Return one decision. Raises: HIVE-409 when there is none of this number, or it was damaged."""
         found = self._select({"id = ?": decision_id})
         if self.damaged:
-            raise HiveError.of("HIVE-409", f"decision {decision_id} is damaged and can't be read")
+            fix = "take it from a backup; the other decisions count as before"
+            raise HiveError.of("HIVE-409", f"decision {decision_id} is damaged and can't be read", fix=fix)
         if not found:
             raise unknown_decision(decision_id)
         return found[0]

@@ -163,7 +163,8 @@ def load_rules(workspace: Workspace) -> list[EvaluationRule]:
         try:
             rules.append(_load(read_bytes(path), file, path.stem))
         except OSError as error:
-            faults.append(Diagnostic("HIVE-403", f"{file} cannot be read: {error.strerror}", file, "$"))
+            why = f"{file} cannot be read: {error.strerror}"
+            faults.append(Diagnostic("HIVE-403", why, file, "$", "make it readable"))
         except HiveError as error:
             faults += error.diagnostics
     ids = [rule.id for rule in rules]

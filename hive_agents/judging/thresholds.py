@@ -122,7 +122,8 @@ def apply_threshold(workspace: Workspace, calibration_id: int, by: str) -> Thres
                 (calibration_id,),
             ).fetchone()
             if row is None:
-                raise HiveError.of("HIVE-409", f"calibration {calibration_id} does not wait for approval")
+                why = f"calibration {calibration_id} does not wait for approval"
+                raise HiveError.of("HIVE-409", why, fix="calibrate again")
             certificate = certificate_of(row[3])
             if certificate is None or not _sound(row[1]):
                 raise HiveError.of("HIVE-409", f"calibration {calibration_id} is damaged", fix="calibrate again")

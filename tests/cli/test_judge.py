@@ -155,6 +155,10 @@ def test_rules_are_mined_listed_shown_approved_and_retired(recorded: Workspace) 
     assert shown["rule"]["metadata"]["approved_by"] == ["user:bo"]
     assert hive("judge", "rules", "retire", rule, "--reason", "obsolete", *place).json["stage"] == "retired"
     assert hive("judge", "rules", "show", "learned_none", *place).code == 2
+    by_hand = hive("judge", "rules", "show", "tests_pass", *place)
+    assert (by_hand.code, by_hand.json) == (0, listed[0] | {"rule": by_hand.json["rule"]})
+    assert by_hand.json["rule"]["condition"] == manual["condition"]
+    assert "result['tests']" in hive("judge", "rules", "show", "tests_pass", "-w", recorded.root).out
 
 
 def token(place: Workspace, user: str, *roles: str) -> str:

@@ -177,4 +177,5 @@ def _digest(path: Path) -> str:
 
 
 def _no_workspace() -> Workspace:
-    raise HiveError.of("HIVE-410", "a config of a workspace isn't measured again")
+    fix = "compare rankings in files, which can be read again"
+    raise HiveError.of("HIVE-410", "a config of a workspace isn't measured again", fix=fix)

@@ -112,7 +112,7 @@ class RuleBook:
         with connected(self.workspace.records) as connection, transaction(connection):
             rule = _require_rule(connection, rule_id)
             if rule.stage in ENDED:
-                raise HiveError.of("HIVE-409", f"{rule_id} is {rule.stage} already")
+                raise HiveError.of("HIVE-409", f"{rule_id} is {rule.stage} already", fix="see `hive judge rules list`")
             return self._keep(connection, _stepped(rule, "retired", by=by, reason=reason))
 
     def tried(self, matches: Mapping[str, bool]) -> None:

@@ -151,14 +151,14 @@ def _own_person(call: Call, user: str) -> Principal:
     """Return a person that the caller administers. Raises: HIVE-409 (404) for others as for none."""
     found, tenant = known_principal(call.workspace, user), tenant_of(call)
     if tenant not in (None, found.tenant):
-        raise NotFound.of("HIVE-409", f'there is no principal "{user}"', file="access")
+        raise NotFound.of("HIVE-409", f'there is no principal "{user}"', file="access", fix="choose one of the list")
     return found
 
 
 def _own_group(call: Call, name: str) -> tuple[str, list[str]]:
     found, tenant = _groups(AccessRules.load(call.workspace)).get(name), tenant_of(call)
     if found is None or tenant not in (None, found[0]):
-        raise NotFound.of("HIVE-409", f'there is no group "{name}"', file="access")
+        raise NotFound.of("HIVE-409", f'there is no group "{name}"', file="access", fix="choose one of the list")
     return found
 
 
