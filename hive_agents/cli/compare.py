@@ -44,16 +44,17 @@ def command(
         raise HiveError.of("HIVE-409", "two configs are needed", fix="hive compare A B, or hive compare [A] --engine")
     place = surface.workspace
     surface.refresh_index()
-    queries, hidden, warnings = visible_part(place, golden, split, purpose="compare", viewer=viewer)
-    surface.warn(warnings)
-    first = chosen_config(place, a, surface, queries, viewer)
+    part = visible_part(place, golden, split, viewer)
+    first = chosen_config(place, a, surface, part.golden, viewer)
     if engine:
-        engines = compare_engines(place, first, queries, reader=viewer)
-        surface.show(engines.to_json(hide=hidden), *_engine_parts(engines, hidden))
+        surface.warn(part.look(place.engine(), [first], "compare"))
+        engines = compare_engines(place, first, part.golden, reader=viewer)
+        surface.show(engines.to_json(hide=part.hidden), *_engine_parts(engines, part.hidden))
         return
-    second = chosen_config(place, b, surface, queries, viewer)
-    comparison = compare(place.engine(), first, second, queries, reader=viewer)
-    surface.show(comparison.to_json(hide=hidden), *_parts(comparison, hidden))
+    second = chosen_config(place, b, surface, part.golden, viewer)
+    surface.warn(part.look(place.engine(), [first, second], "compare"))
+    comparison = compare(place.engine(), first, second, part.golden, reader=viewer)
+    surface.show(comparison.to_json(hide=part.hidden), *_parts(comparison, part.hidden))
 
 
 def _engine_parts(comparison: EngineComparison, hidden: Collection[str]) -> list[Any]:

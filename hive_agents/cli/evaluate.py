@@ -37,17 +37,17 @@ def command(
     if accept_golden:
         by = local_user() if viewer is None else surface.asker.decider().by
         accept(place, load_golden(place, golden), by, "hive evaluate --accept-golden")
-    queries, hidden, warnings = visible_part(place, golden, split, purpose="evaluate", viewer=viewer)
-    surface.warn(warnings)
-    program = chosen_config(place, config, surface, queries, viewer)
-    evaluation = evaluate(place, program, golden=queries, reader=viewer)
+    part = visible_part(place, golden, split, viewer)
+    program = chosen_config(place, config, surface, part.golden, viewer)
+    surface.warn(part.look(place.engine(), [program], "evaluate"))
+    evaluation = evaluate(place, program, golden=part.golden, reader=viewer)
     record(place, program, evaluation)
-    value = evaluation.to_json(split=split and split.lower(), hide=hidden)
+    value = evaluation.to_json(split=split and split.lower(), hide=part.hidden)
     doc_ids = {hit.doc_id for query in evaluation.queries for hit in query.hits}
     visible = doc_ids if viewer is None else ViewGate.of(place, viewer).allowed(sorted(doc_ids))
     for query in value["queries"]:
         query["hits"] = [hit for hit in query["hits"] if hit["doc_id"] in visible]
-    surface.show(value, *_parts(evaluation, hidden, visible))
+    surface.show(value, *_parts(evaluation, part.hidden, visible))
 
 
 def _parts(evaluation: Evaluation, hidden: Collection[str], visible: Collection[str]) -> list[Any]:

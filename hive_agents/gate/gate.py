@@ -29,6 +29,7 @@ from hive_agents.gate.acceptance import only_people
 from hive_agents.gate.certificate import Certificate, certify, log_fault
 from hive_agents.gate.decision import GateFinding, Reason, decide, watch_warning
 from hive_agents.gate.golden_trust import change_warning, is_accepted
+from hive_agents.gate.holdout import require_searchable
 from hive_agents.gate.ledger import distinct, spend_of
 from hive_agents.index import AnyIndex, BM25Params, scope_of
 from hive_agents.ranking import SearchEngine, StoredConfig
@@ -93,8 +94,9 @@ def run_gate(
         measured = leaks.without(measured)
     # Measuring the active config again chooses nothing, so it is no use of the holdout.
     compared = active is not None and active.hash != candidate.hash
-    use = spend_of(workspace, golden, looked_at, purpose, run_id) if compared else None
     configs = [candidate.config] if active is None else [candidate.config, active.config]
+    require_searchable(engine, configs)
+    use = spend_of(workspace, golden, looked_at, purpose, run_id) if compared else None
     new, *others = evaluate_interleaved(engine, configs, measured)
     finding = decide(
         new,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from hive_agents.evaluation import (
 )
 from hive_agents.gate.certificate import log_verdict
 from hive_agents.gate.ledger import MAX_USES, looks, spend_of
+from hive_agents.ranking import RetrievalConfig, SearchEngine
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -72,43 +74,66 @@ def proof_of(workspace: Workspace) -> Proof | None:
     return None
 
 
-def visible_part(
-    workspace: Workspace, path: Path | None, split: str | None, purpose: str, viewer: Principal | None = None
-) -> tuple[GoldenSet, frozenset[str], list[Diagnostic]]:
-    """Return the queries to measure, the ids of those that may not be listed, and diagnostics.
+@dataclass(frozen=True)
+class VisiblePart:
+    """The queries that a command may measure; those with the ids `hidden` may not be listed.
 
-    The queries are those that `viewer` may know, as for `viewable_golden`. Without a split all of them count and the
-    holdout's stay unlisted. Asking for the holdout spends a use.
-    Raises: HIVE-409 for an unknown or empty split, HIVE-413 for the holdout where a broken log can't count its uses.
+    `held_out` is the whole golden set with its holdout, where that is what is measured.
+    """
+
+    golden: GoldenSet
+    hidden: frozenset[str] = frozenset()
+    held_out: tuple[GoldenSet, GoldenSet] | None = None
+
+    def look(self, engine: SearchEngine, configs: Sequence[RetrievalConfig], purpose: str) -> list[Diagnostic]:
+        """Record a use of the holdout, before `configs` are measured with it, and return what it cost.
+
+        Raises: as a search by these configs, before a use is spent; HIVE-413 where a broken log can't count the uses.
+        """
+        if self.held_out is None:
+            return []
+        if not (verdict := log_verdict(engine.workspace)).ok:
+            raise audit.broken(verdict)
+        require_searchable(engine, configs)
+        use = spend_of(engine.workspace, *self.held_out, purpose)
+        assert use is not None
+        if use.exhausted:
+            message = f"{MAX_USES} looks at this holdout led to no deployment: it can't prove anything any more"
+            fix = "write new queries"
+            return [Diagnostic("HIVE-308", message, self.golden.file, "queries", fix, severity="warning")]
+        message = f"use {use.j} of {MAX_USES} of this holdout; the gate's next test of it must reach a stricter level"
+        fix = "look at train and validation while you work, and leave the holdout to the gate"
+        return [Diagnostic("HIVE-308", message, self.golden.file, "queries", fix, severity="info")]
+
+
+def visible_part(
+    workspace: Workspace, path: Path | None, split: str | None, viewer: Principal | None = None
+) -> VisiblePart:
+    """Return what may be measured of a golden set: the queries that `viewer` may know, as for `viewable_golden`.
+
+    Without a split all of them count, and the holdout's stay unlisted. Raises: HIVE-409 for an unknown or empty split.
     """
     golden = viewable_golden(workspace, viewer, path)
     whole = _whole(workspace, path, golden, viewer)
     if split is None:
-        return golden, frozenset(query.id for query in held_out(whole) or ()), []
-    name = split.lower()
-    members = _part(whole, name)
+        return VisiblePart(golden, frozenset(query.id for query in held_out(whole) or ()))
+    members = _part(whole, split.lower())
     chosen = golden.only(query.id for query in members)
     if not len(chosen):
         named = sorted({query.split for query in golden if query.split})
         fix = f"the golden set has: {', '.join(named)}" if named else 'give queries a "split" in the golden set'
         raise HiveError.of("HIVE-409", f'there is no split "{split}"', file=golden.file, path="queries", fix=fix)
-    if name != "holdout":
-        return chosen, frozenset(), []
-    if not (verdict := log_verdict(workspace)).ok:
-        raise audit.broken(verdict)
     # Whoever looks at a part of the holdout has looked at it.
-    use = spend_of(workspace, whole, members, purpose)
-    assert use is not None
-    if use.exhausted:
-        message = f"{MAX_USES} looks at this holdout led to no deployment: it can't prove anything any more"
-        return (
-            chosen,
-            frozenset(),
-            [Diagnostic("HIVE-308", message, golden.file, "queries", "write new queries", severity="warning")],
-        )
-    message = f"use {use.j} of {MAX_USES} of this holdout; the gate's next test of it must reach a stricter level"
-    fix = "look at train and validation while you work, and leave the holdout to the gate"
-    return chosen, frozenset(), [Diagnostic("HIVE-308", message, golden.file, "queries", fix, severity="info")]
+    return VisiblePart(chosen, held_out=(whole, members) if split.lower() == "holdout" else None)
+
+
+def require_searchable(engine: SearchEngine, configs: Iterable[RetrievalConfig]) -> None:
+    """Raise what a search by one of these configs raises, such as HIVE-401 without a model.
+
+    It comes before a look at the holdout: otherwise looks are spent by commands that can't measure anything.
+    """
+    for config in configs:
+        engine.run(["a"], config)
 
 
 def _whole(workspace: Workspace, path: Path | None, golden: GoldenSet, viewer: Principal | None) -> GoldenSet:

@@ -223,11 +223,12 @@ def measure(call: CallContext, body: MeasureConfig) -> MeasuredConfig:
     """Measure a config against the golden set. The split `holdout` spends a use of it."""
     call.freshness.refresh(now=True)
     stored, viewer = _config(call, body.config), call.reaches()
-    queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="evaluate", viewer=viewer)
-    require_sound(call.workspace, stored, judged=queries.collection, viewer=viewer)
-    evaluation = evaluate(call.workspace, stored.config, golden=queries, reader=viewer)
+    part = visible_part(call.workspace, None, body.split, viewer)
+    require_sound(call.workspace, stored, judged=part.golden.collection, viewer=viewer)
+    part.look(call.engine, [stored.config], "evaluate")
+    evaluation = evaluate(call.workspace, stored.config, golden=part.golden, reader=viewer)
     record(call.workspace, stored.config, evaluation)
-    value = evaluation.to_json(split=body.split, hide=hidden)
+    value = evaluation.to_json(split=body.split, hide=part.hidden)
     gate = ViewGate.of(call.workspace, call.principal)
     allowed = gate.allowed([hit["doc_id"] for query in value["queries"] for hit in query["hits"]])
     for query in value["queries"]:
@@ -240,11 +241,12 @@ def compare_configs(call: CallContext, body: Compare) -> Compared:
     """Measure two configs side by side."""
     call.freshness.refresh(now=True)
     first, second, viewer = _config(call, body.a), _config(call, body.b), call.reaches()
-    queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="compare", viewer=viewer)
+    part = visible_part(call.workspace, None, body.split, viewer)
     for stored in (first, second):
-        require_sound(call.workspace, stored, judged=queries.collection, viewer=viewer)
-    comparison = compare(call.engine, first.config, second.config, queries, reader=viewer)
-    value = comparison.to_json(hide=hidden)
+        require_sound(call.workspace, stored, judged=part.golden.collection, viewer=viewer)
+    part.look(call.engine, [first.config, second.config], "compare")
+    comparison = compare(call.engine, first.config, second.config, part.golden, reader=viewer)
+    value = comparison.to_json(hide=part.hidden)
     sides = {"a": comparison.a, "b": comparison.b}
     hits = {side: {one.query.id: [vars(hit) for hit in one.hits] for one in run.queries} for side, run in sides.items()}
     gate = ViewGate.of(call.workspace, call.principal)

@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.base.errors import HiveError
+from hive_agents.base.errors import Diagnostic, HiveError
 from hive_agents.evaluation import evaluate, held_out, load_golden, split
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.gate.deploy import deploy, rollback
 from hive_agents.gate.gate import run_gate
-from hive_agents.gate.holdout import proof_left, visible_part
+from hive_agents.gate.holdout import VisiblePart, proof_left, visible_part
 from hive_agents.gate.ledger import KIND, MAX_USES, distinct, query_hashes, spend, uses
 from hive_agents.ranking import SearchEngine, named_config
 from hive_agents.store import audit
+from tests.conftest import write_config
+from tests.sample import hive
 from tests.topics import TOPICS, holdout_queries, in_wordings, indexed_engine, query, write_golden
 
 
@@ -156,30 +158,60 @@ def test_processes_that_look_at_once_never_share_a_level(topics: Workspace) -> N
     assert audit.verify(topics).ok
 
 
+def look_at(workspace: Workspace, part: VisiblePart) -> list[Diagnostic]:
+    return part.look(SearchEngine(workspace), [named_config(workspace, "careful").config], "evaluate")
+
+
+def test_what_cannot_be_measured_costs_no_look(topics: Workspace) -> None:
+    """There is no embedding model, so nothing by meaning can be searched."""
+    write_golden(topics, holdout_queries())
+    engine = indexed_engine(topics)
+    write_config(topics, "meant", "vector")
+    meant, naive = (named_config(topics, name) for name in ("meant", "naive"))
+    with pytest.raises(HiveError, match="HIVE-401"):
+        visible_part(topics, None, "holdout").look(engine, [naive.config, meant.config], "compare")
+    for candidate, active in ((meant, naive), (naive, meant)):
+        with pytest.raises(HiveError, match="HIVE-401"):
+            run_gate(topics, engine, candidate, active, load_golden(topics))
+    assert list(audit.entries(topics, KIND)) == []
+
+
+@pytest.mark.parametrize("command", [("evaluate", "nowhere"), ("evaluate", "wrong"), ("compare", "naive", "wrong")])
+def test_a_config_that_is_misspelt_or_wrong_costs_no_look(topics: Workspace, command: tuple[str, ...]) -> None:
+    write_golden(topics, holdout_queries())
+    write_config(topics, "wrong", "keyword", filters={"nothing": "x"})
+    assert hive(*command, "--split", "holdout", "-w", topics.root, "--json").code in (1, 2)
+    assert list(audit.entries(topics, KIND)) == []
+
+
 def test_without_a_split_all_count_and_the_holdout_stays_unlisted(topics: Workspace) -> None:
     write_golden(topics, holdout_queries())
-    golden, hidden, warnings = visible_part(topics, None, None, "evaluate")
-    assert (len(golden), warnings) == (26, [])
-    assert hidden == {query.id for query in golden.split("holdout")}
+    indexed_engine(topics)
+    part = visible_part(topics, None, None)
+    assert (len(part.golden), look_at(topics, part)) == (26, [])
+    assert part.hidden == {query.id for query in part.golden.split("holdout")}
     assert list(audit.entries(topics)) == []
 
 
 def test_train_is_free_to_look_at(topics: Workspace) -> None:
     write_golden(topics, holdout_queries())
-    golden, hidden, warnings = visible_part(topics, None, "Train", "evaluate")
-    assert ([q.id for q in golden], hidden, warnings) == (list(TOPICS[:2]), frozenset(), [])
+    indexed_engine(topics)
+    part = visible_part(topics, None, "Train")
+    assert ([q.id for q in part.golden], part.hidden, look_at(topics, part)) == (list(TOPICS[:2]), frozenset(), [])
     assert list(audit.entries(topics)) == []
 
 
 def test_looking_at_the_holdout_spends_a_use_and_says_so(topics: Workspace) -> None:
     write_golden(topics, holdout_queries())
-    golden, hidden, (said,) = visible_part(topics, None, "holdout", "evaluate")
-    assert (len(golden), hidden) == (24, frozenset())
+    indexed_engine(topics)
+    part = visible_part(topics, None, "holdout")
+    (said,) = look_at(topics, part)
+    assert (len(part.golden), part.hidden) == (24, frozenset())
     assert (said.code, said.severity, said.file, said.path) == ("HIVE-308", "info", "evals/golden.json", "queries")
     assert said.message.startswith(f"use 1 of {MAX_USES}")
     assert said.fix
     for _ in range(MAX_USES):
-        _, _, (said,) = visible_part(topics, None, "holdout", "evaluate")
+        (said,) = look_at(topics, visible_part(topics, None, "holdout"))
     assert (said.code, said.severity) == ("HIVE-308", "warning")
     assert said.fix
     assert len(list(audit.entries(topics, KIND))) == MAX_USES
@@ -193,21 +225,23 @@ def unnamed_queries() -> list[dict[str, Any]]:
 def test_what_the_gate_holds_out_of_a_set_without_names_stays_unlisted(topics: Workspace) -> None:
     write_golden(topics, unnamed_queries())
     indexed_engine(topics)
-    golden, hidden, _ = visible_part(topics, None, None, "evaluate")
-    held = held_out(golden)
+    part = visible_part(topics, None, None)
+    held = held_out(part.golden)
     assert held is not None
-    assert hidden == {query.id for query in held}
-    listed = {query["id"] for query in evaluate(topics, "careful", golden=golden).to_json(hide=hidden)["queries"]}
-    assert listed == {query.id for query in golden} - hidden
+    assert part.hidden == {query.id for query in held}
+    measured = evaluate(topics, "careful", golden=part.golden).to_json(hide=part.hidden)
+    assert {query["id"] for query in measured["queries"]} == {query.id for query in part.golden} - part.hidden
     assert list(audit.entries(topics)) == []
 
 
 def test_a_set_without_names_has_the_splits_of_the_gate_and_the_optimizer(topics: Workspace) -> None:
     parts = split(write_golden(topics, unnamed_queries()))
+    indexed_engine(topics)
     assert parts.holdout is not None
     for name, expected in {"train": parts.train, "validation": parts.validation, "HOLDOUT": parts.holdout}.items():
-        chosen, hidden, _ = visible_part(topics, None, name, "evaluate")
-        assert ([q.id for q in chosen], hidden) == ([q.id for q in expected], frozenset())
+        part = visible_part(topics, None, name)
+        assert ([q.id for q in part.golden], part.hidden) == ([q.id for q in expected], frozenset())
+        look_at(topics, part)
     assert [entry["j"] for entry in audit.entries(topics, KIND)] == [1]
     careful, naive = (named_config(topics, name) for name in ("careful", "naive"))
     use = run_gate(topics, indexed_engine(topics), careful, naive, load_golden(topics)).use
@@ -217,17 +251,17 @@ def test_a_set_without_names_has_the_splits_of_the_gate_and_the_optimizer(topics
 
 def test_too_few_queries_without_names_are_listed_and_have_no_splits(topics: Workspace) -> None:
     write_golden(topics)
-    golden, hidden, _ = visible_part(topics, None, None, "evaluate")
-    assert (len(golden), hidden) == (len(TOPICS), frozenset())
+    part = visible_part(topics, None, None)
+    assert (len(part.golden), part.hidden) == (len(TOPICS), frozenset())
     with pytest.raises(HiveError, match='no split "train"'):
-        visible_part(topics, None, "train", "evaluate")
+        visible_part(topics, None, "train")
 
 
 @pytest.mark.parametrize("split", ["test", "validation", ""])
 def test_unknown_or_empty_split_is_wrong_usage(topics: Workspace, split: str) -> None:
     write_golden(topics, holdout_queries())
     with pytest.raises(HiveError) as raised:
-        visible_part(topics, None, split, "evaluate")
+        visible_part(topics, None, split)
     (found,) = raised.value.diagnostics
     assert (found.code, raised.value.exit_code) == ("HIVE-409", 2)
     assert found.fix == "the golden set has: holdout, train"
