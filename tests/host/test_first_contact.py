@@ -204,7 +204,7 @@ def given(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def test_setup_says_the_next_step_until_the_records_are_there(
-    place: Workspace, password: str, monkeypatch: pytest.MonkeyPatch
+    place: Workspace, password: str, server: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a password, without agreement, and whole: verified, written, trusted, and no secret in hive.toml."""
     given(monkeypatch, "")
@@ -233,6 +233,8 @@ def test_setup_says_the_next_step_until_the_records_are_there(
     assert tomllib.loads((place.root / "hive.toml").read_text())["storage"] == storage
     for file in place.root.rglob("*"):
         assert not file.is_file() or PASSWORD.encode() not in file.read_bytes(), file
+    monkeypatch.setenv("PATH", f"{server.programs}:{os.defpath}")
+    assert hive("backup", place.root.parent / "whole.tar.gz", "-w", place.root).code == 0, "by the password kept"
 
 
 def test_the_next_host_joins_with_the_same_command(place: Workspace, server: Postgres, tmp_path: Path) -> None:
