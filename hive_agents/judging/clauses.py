@@ -116,13 +116,7 @@ class Clauses:
         shared = claim.stems & clause.stems
         against = {one for one in claim.stems - shared if opposites(one) & clause.stems}
         common = self.weight(shared | against)
-        beside = frozenset[str]()
-        if clause.words and clause.words[0] in negative_words() and not negative_words() & {*claim.words}:
-            beside = claim.stems & Clause(clause.sentence).stems - shared - against  # "…, but no bus stops there"
-        return (
-            common / (self.weight(claim.stems - beside) or 1.0) + common / (self.weight(clause.stems) or 1.0) / 2
-            >= CLOSE
-        )
+        return common / (self.weight(claim.stems) or 1.0) + common / (self.weight(clause.stems) or 1.0) / 2 >= CLOSE
 
     def requires(self, claim: Clause, other: Clause) -> bool:
         """Return whether a clause says what a claim does with the same duty, as nearly as another clause."""
