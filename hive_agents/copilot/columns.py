@@ -309,8 +309,8 @@ class _Columns:
                         named[0], [(cast("Operator", leading), value)], set(range(start - 1, last + 1)), unit
                     )
                 return self._bounded(named[0], bounds, more | set(range(start, last + 1)), unit)
-        if only_named:
-            return None
+        if only_named or last + 1 in self.nouns:
+            return None  # "which companies had more than 100 orders"
         measures = word_table("columns.measures")
         measuring = next((n for n in (before, *range(first + 1, place), last + 1) if s.at(n) in measures), None)
         roots = "" if measuring is None else measures[s.at(measuring)]
@@ -372,11 +372,12 @@ class _Columns:
                 yield years
                 continue
             cue = next((n for n in self._beside(span) if n >= 0 and date_fields(self.s, n)), None)
-            if cue is not None and self.used.isdisjoint(range(span.first, span.last + 1)):
-                field = date_fields(self.s, cue)[0]
-                set_by = bounds_of(self.s, span, field, cue)
-                bounds = [DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in set_by]
-                yield bounds, {cue, *range(span.first, span.last + 1)}
+            dates = date_fields(self.s, cue) if cue is not None else self.s.vocabulary.of_type("date")
+            told = cue is not None or (len(dates) == 1 and span.led)  # "failed in 2020"
+            if told and self.used.isdisjoint(range(span.first, span.last + 1)):
+                set_by = bounds_of(self.s, span, dates[0], cue)
+                bounds = [DocumentFilter(field=dates[0], op=op, value=day.isoformat()) for op, day in set_by]
+                yield bounds, {span.first if cue is None else cue, *range(span.first, span.last + 1)}
 
     def _years(self, span: DateSpan) -> Found | None:
         """Return bounds on a column of years: "built before 2005" of `year_built`, "before 2005 founded"."""

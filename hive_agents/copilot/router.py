@@ -55,7 +55,7 @@ def route(
     core = without_politeness(asked)
     english = in_english(core)
     messages = (spoken(asked), spoken(core))
-    if any(map(_asks_for_help, messages)):
+    if any(one.count(" ") < _MOST_WORDS and pattern("messages", "help").search(one) for one in messages):
         return _nothing(asked, "asks what the copilot can do", help_=True)
     emoji = any(unicodedata.category(sign) == "So" for sign in asked) and not any(sign.isalnum() for sign in asked)
     if emoji or _is_sum(core) or any(map(_is_small_talk, messages)):
@@ -163,11 +163,6 @@ def _small_talk() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return the patterns of a whole message of small talk, and of one phrase of it that isn't a filler."""
     phrases, fillers = (language("en")["messages"][name] for name in ("small_talk", "small_talk_between"))
     return re.compile(rf"(?:(?:{phrases}|{fillers})\s)+", re.X), re.compile(rf"(?:^|\s)(?:{phrases})\s", re.X)
-
-
-def _asks_for_help(message: str) -> bool:
-    """Return whether a message asks what the copilot can do, or how to use it."""
-    return message.count(" ") < _MOST_WORDS and bool(pattern("messages", "help").search(message))
 
 
 def _followed(asked: str, resolved: _FollowUp) -> Routed:

@@ -292,8 +292,10 @@ def linking_verbs(s: Sentence, used: set[int]) -> set[int]:
     """Return the places of verbs that only link documents with a value: "servers that run Linux", "issued by Acme",
     "how many tickets did Tech-03 handle"."""
     linking, have = set(), word_list("words", "have")
+    telling = word_list("columns", "outcomes") | word_list("columns", "without")
     for place in range(1, len(s.words)):
-        if place in s.inside or not s.is_content(place, used) or s.words[place].opens_clause:
+        opens = s.words[place].opens_clause
+        if place in s.inside or not s.is_content(place, used) or opens or s.at(place) in telling:
             continue
         before = s.back(place, ADVERBS, BE, NEGATIONS, ARTICLES, _WORDS["relative"], have)
         after = place + 1

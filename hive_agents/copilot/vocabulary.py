@@ -350,7 +350,8 @@ class Vocabulary:
                 synonyms += [(phrase, meaning) for phrase in other_form(value) if role == "version"]
                 general += [("open", meaning)] if value in unfinished else []
                 general += [(phrase, meaning) for group in _groups("synonyms").find(spell(value)) for phrase in group]
-                nations += [(phrase, meaning) for group in _groups("nations").find(spell(value)) for phrase in group]
+                places = (group for group in _groups("nations").find(spell(value)) if value.lower() in group)
+                nations += [(phrase, meaning) for group in places for phrase in group]
         phrased = [(spelt(phrase), meaning) for phrase, meaning in (*values, *synonyms, *general, *nations)]
         return [(phrase, meaning) for phrase, meaning in phrased if 0 < len(phrase) <= LONGEST]
 

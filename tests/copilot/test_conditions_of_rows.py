@@ -284,3 +284,40 @@ def test_a_follow_up_has_conditions_on_columns() -> None:
     before = reread(["how many songs are of Acme"], SONGS, reader="mei", today=TODAY)
     after = route("and how many of them are official?", SONGS, reader="mei", today=TODAY, history=before).decision
     assert [(one.field, one.value) for one in after.filters] == [("label", "Acme"), ("official_song", "Yes")]
+
+
+HILLS = of_tables(
+    {"country": "keyword", "cost": "number", "opened": "date", "owner": "keyword", "region": "keyword"},
+    {"country": [("Chile", 3), ("Peru", 2)], "owner": [("Ada", 2), ("Mei", 3)], "region": [("Africa-N", 2)]},
+    "hills/1.md",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "filters"),
+    [
+        ("which hills are outside of Chile", [("country", "in", ["Peru"])]),
+        ("how many hills outside Chile", [("country", "in", ["Peru"])]),
+        ("how many hills are owned by Ada", [("owner", "eq", "Ada")]),
+    ],
+)
+def test_what_is_outside_is_excluded(text: str, filters: list[object]) -> None:
+    decision = route(text, HILLS, reader="mei", today=TODAY).decision
+    assert decision.strategy is SearchStrategy.METADATA_ONLY
+    found = [(one.field, one.op, one.value) for one in decision.filters]
+    assert found in (filters, [("country", "not_in", ["Chile"])])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how many hills rejected by Mei",
+        "how many hills exploded in 2020",
+        "hills lost by Ada",
+        "how many hills in Chile were destroyed",
+        "which owners had more than 100 hills",
+        "how many hills are in Africa",
+    ],
+)
+def test_what_more_is_said_of_rows_makes_no_exact_list(text: str) -> None:
+    assert route(text, HILLS, reader="mei", today=TODAY).decision.strategy is not SearchStrategy.METADATA_ONLY

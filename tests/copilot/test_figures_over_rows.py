@@ -128,6 +128,11 @@ FLIGHTS = Vocabulary(
         ("flights in the 1990s", None, "takeoff_date from 1990-01-01, takeoff_date until 1999-12-31"),
         ("the last flight by Condor", {"of": "max", "field": "takeoff_date"}, "carrier Condor"),
         ("how many flights failed", None, "successful False"),
+        (
+            "how many flights failed in 2020",
+            None,
+            "takeoff_date from 2020-01-01, takeoff_date until 2020-12-31, successful False",
+        ),
         ("which flights of Condor did not succeed", None, "carrier Condor, successful False"),
         ("flights that did not fail", None, "successful True"),
         ("which carrier had the most failures", {"by": "carrier"}, "successful False"),
