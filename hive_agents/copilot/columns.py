@@ -49,9 +49,6 @@ Found = tuple[list[DocumentFilter], set[int]]
 _HAVE = word_list("words", "have")
 _WITHOUT, _LINKS, _LEADS = (word_list("columns", name) for name in ("without", "links", "leads"))
 _LISTING, _UNITS = word_list("words", "listing"), word_list("columns", "units")
-_ANY_YEAR = frozenset({"year", "jahr", "année", "año"})
-"""Names of columns of years that don't say of what."""
-_EVERYONE = frozenset({"all", "everyone", "everybody", "those"})
 _WHOLE = word_list("columns", "whole")
 _SIGNS, _AGAINST = {">": "gt", "<": "lt"}, frozenset({"than", "to", "its", "their"})
 _OVER = (ADVERBS, BE, ARTICLES, _HAVE)
@@ -75,8 +72,8 @@ def conditions_in(s: Sentence) -> list[DocumentFilter] | None:
 def number_bounds(s: Sentence) -> list[Found]:
     """Return filters on numbers beside their column's name, in a message that asks for more: "version 3", "pages over
     20", "more than 20 pages"."""
-    columns, bounds = _Columns(s), list[Found]()
-    for place in range(len(s.words)) if s.filters_by_description else ():
+    columns, bounds, words = _Columns(s), list[Found](), range(len(s.words))
+    for place in words if s.filters_by_description and not any(map(columns.denies, words)) else ():
         found = columns.number(place, only_named=True)
         if found is not None and not any(places & found[1] for _, places in bounds):
             bounds.append(found)
@@ -122,7 +119,7 @@ class _Columns:
         rows = {demand.field for demand in self.filters if role_of(demand.field) == "kind"}
         either = any(s.at(n) == "or" for n in rest) and len(fields - rows) > 1
         named = bool(self.nouns) and bool(self.filters)
-        if any(self._denies(n) for n in rest if n not in self.denials):
+        if any(self.denies(n) for n in rest if n not in self.denials):
             return False
         rest = [n for n in rest if n or s.at(0) != "name" or s.at(1) not in ARTICLES]
         return (
@@ -144,7 +141,8 @@ class _Columns:
         """Return whether a word stands for all rows: "who works in the lab", "show me all in the lab"."""
         s, after = self.s, self.s.at(place + 1)
         led = after in PREPOSITIONS - ABOUT or after in word_list("words", "relative")
-        return (s.at(place) == "who" and place == 0) or (s.at(place) in _EVERYONE and led)
+        everyone = s.at(place) in ("all", "everyone", "everybody", "those")
+        return (s.at(place) == "who" and place == 0) or (everyone and led)
 
     def _is_kind(self, mention: Mention) -> bool:
         """Return whether a value in the plural is what is asked for: "how many vans by Acme"."""
@@ -152,15 +150,15 @@ class _Columns:
         before = s.back(mention.first, ARTICLES, *(frozenset({s.at(n)}) for n in s.inside))
         leads = before < 0 or s.at(before) in _LISTING | {"many", "which", "what", "me"}
         plural = s.at(mention.last) != str(meaning.value).lower() or s.at(mention.last).endswith("s")
-        column = meaning.role == "other" or (meaning.role == "kind" and s.vocabulary.noun)  # else a folder
-        return leads and plural and bool(column) and not (mention.shy or mention.plain or meaning.noun)
+        column = meaning.role in ("other", "kind" if s.vocabulary.noun else "other")  # else a folder
+        return leads and plural and column and not (mention.shy or mention.plain or meaning.noun)
 
     def _negated(self, place: int) -> bool:
         """Return whether a condition is denied: "are not", "haven't been", "neither … nor"."""
         s = self.s
         at_before = s.back(place, *_OVER)
         before = s.at(at_before)
-        denials = {at_before} if self._denies(at_before) else set[int]()
+        denials = {at_before} if self.denies(at_before) else set[int]()
         if (s.at(at_before - 1), before) == ("no", "longer"):
             denials = {at_before - 1}
         elif before == "or" or before == "nor":  # "neither paid nor shipped"
@@ -168,7 +166,7 @@ class _Columns:
         self.denials |= denials
         return bool(denials) and (before != "nor" or len(denials) > 1)
 
-    def _denies(self, place: int) -> bool:
+    def denies(self, place: int) -> bool:
         word = self.s.at(place)
         return word in NEGATIONS or word in _WITHOUT or word.endswith("n't")
 
@@ -200,7 +198,7 @@ class _Columns:
                 words[0] = words[0].removeprefix(opposite)
                 same = word_key(words) == word_key(bare) or [*map(_key, words)] == [*map(_key, bare)]
                 if bare and same:
-                    inside = any(self._denies(n) for n in range(place, places[-1]) if n not in places)
+                    inside = any(self.denies(n) for n in range(place, places[-1]) if n not in places)
                     no = (self._negated(place) or inside) != bool(opposite)
                     value = flags[name][1 if no else 0]
                     return [DocumentFilter(field=name, value=value)], set(range(place, places[-1] + 1))
@@ -277,7 +275,7 @@ class _Columns:
         """Return the filters of a comparison: "cost more than 30", "between 10 and 20 units in stock"; with
         `only_named` none whose column the measure tells."""
         s = self.s
-        if not is_number(s.at(place)) or (is_number(s.at(place - 2)) and s.at(place - 1) == "and"):
+        if not is_number(s.at(place)) or (is_number(s.at(place - 2)) and s.at(place - 1) in CONNECTIVES):
             return None
         first, op = compared(s, place)
         value, last = value_at(s, place)
@@ -285,6 +283,8 @@ class _Columns:
         if s.at(first) == "between" and s.at(last + 1) == "and" and is_number(s.at(last + 2)):
             upper, last = value_at(s, last + 2)
             bounds, first = [("gte", value), ("lte", upper)], first - 1
+        elif s.at(last + 1) in CONNECTIVES and is_number(s.at(last + 2)):
+            return None  # "in groups 1 and 2" names two values
         between, unit = len(bounds) == 2, ""
         after = self._named(last + 1, self._numbers())
         if s.at(last + 1) in _UNITS:  # "600 km range"
@@ -398,7 +398,7 @@ class _Columns:
         ]
         spoken = [n for n in (before, span.last + 1) if n in self.nouns or s.at(n) in EMPTY | {""} or n in s.inside]
         alone = not {*s.vocabulary.years, *s.vocabulary.of_type("date")}.difference(bare)
-        whatever = bool(bare) and alone and parts(bare[0])[0] in _ANY_YEAR
+        whatever = bool(bare) and alone and parts(bare[0])[0] in {"year", "jahr", "année", "año"}
         if len(bare) == 1 and (whatever or (plain and len(spoken) == 2)):
             return self._in_years(bare[0], span, before)
         return None

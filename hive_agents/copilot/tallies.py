@@ -329,6 +329,7 @@ def cell_in(text: str, vocabulary: Vocabulary, rows: Sequence[TitledRow]) -> str
         begin = next((n for n, word in enumerate(rest) if word not in word_list("tallies", "cell")), len(rest))
         said = rest[begin : begin + LONGEST]
         alike = [one for one in vocabulary.fields if vocabulary.named_field(said, [one])]
+        alike = [one for one in alike if vocabulary.fields[one].type == "date"] if "when" in rest else alike
         field = vocabulary.named_field(said, alike)
         clear = field is not None and (len(alike) == 1 or field[1] >= len(parts(field[0])))
         if field is not None and clear and word_list("tallies", "cell").issuperset(rest[begin + field[1] :]):

@@ -308,6 +308,11 @@ def test_what_is_outside_is_excluded(text: str, filters: list[object]) -> None:
     assert found in (filters, [("country", "not_in", ["Chile"])])
 
 
+def test_who_is_other_than_somebody_is_not_them() -> None:
+    decision = route("how many hills by owners other than Ada", HILLS, reader="mei", today=TODAY).decision
+    assert [(one.op, one.value) for one in decision.filters] == [("not_in", ["Ada"])]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -317,6 +322,8 @@ def test_what_is_outside_is_excluded(text: str, filters: list[object]) -> None:
         "how many hills in Chile were destroyed",
         "which owners had more than 100 hills",
         "how many hills are in Africa",
+        "how many hills have cost 3 and 4",
+        "how many hills are not at cost 3 or 4",
     ],
 )
 def test_what_more_is_said_of_rows_makes_no_exact_list(text: str) -> None:

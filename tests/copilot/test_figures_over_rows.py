@@ -190,6 +190,7 @@ def test_a_follow_up_asks_for_the_same_figure_over_other_rows(
         ("in which country is the Red Hill", "Red Hill, country: Kenya."),
         ("who discovered iron?", "Iron, discovered by: Ada, Mei."),
         ("what is the melting point of iron ore", None),
+        ("when was iron discovered", None),
         ("what is the melting point of the hill", None),
         ("what does the country of Red Hill export", None),
         ("which country is Hill in", None),
