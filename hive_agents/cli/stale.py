@@ -25,7 +25,7 @@ def command(
     from hive_agents.access import ViewGate
     from hive_agents.cli.configs import chosen_config
     from hive_agents.copilot import asked_questions
-    from hive_agents.evaluation import FILE, viewable_golden
+    from hive_agents.evaluation import FILE, held_out, viewable_golden
     from hive_agents.optimizer import stale_pairs
 
     place = surface.workspace
@@ -36,7 +36,8 @@ def command(
     if golden is not None or (place.root / FILE).is_file():
         golden_set = viewable_golden(place, viewer, golden)
         labels = golden_set if golden_set.collection == program.collection else None
-    open_queries = [query.query for query in labels if query.split != "holdout"] if labels else []
+    held = {query.id for query in held_out(labels) or ()} if labels else set()
+    open_queries = [query.query for query in labels or () if query.id not in held]
     queries = list(dict.fromkeys([*open_queries, *asked_questions(place, viewer)[-CHATS:]]))
     pairs = stale_pairs(place.engine(), program, queries, labels, reader=viewer)
     if viewer is not None:

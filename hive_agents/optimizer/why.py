@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from hive_agents.access import Principal
 from hive_agents.base import HiveError, did_you_mean
-from hive_agents.evaluation import GoldenSet, evaluate, question_key
+from hive_agents.evaluation import GoldenSet, evaluate, held_out, question_key
 from hive_agents.index import HALF_LIFE, AnyIndex, scope_of
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.lane_cache import LaneCache
@@ -139,7 +139,8 @@ class Costs:
         reader: Principal | None = None,
     ) -> None:
         key = None if beside is None else question_key(beside)
-        others = (one.id for one in golden if one.split != "holdout" and question_key(one.query) != key)
+        held = {one.id for one in held_out(golden) or ()}
+        others = (one.id for one in golden if one.id not in held and question_key(one.query) != key)
         self.golden = golden.only(others)
         self._reader = reader
         self._before = _scores(engine, self.golden, config, reader)

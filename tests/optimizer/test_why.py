@@ -11,13 +11,13 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.evaluation import evaluate, load_golden
+from hive_agents.evaluation import evaluate, held_out, load_golden
 from hive_agents.optimizer import Costs, DocumentQuestion, Way, config_ways, document_ways
 from hive_agents.optimizer.space import apply, parsed
 from hive_agents.optimizer.why_document import with_words
 from hive_agents.ranking import RetrievalConfig, SearchEngine
 from tests.conftest import config_json
-from tests.topics import TOPICS, indexed_engine, make_topics, query, write_golden
+from tests.topics import TOPICS, in_wordings, indexed_engine, make_topics, query, write_golden
 
 GUIDE, FAQ = "guides/autoclave.md", "faqs/autoclave.md"
 
@@ -81,6 +81,15 @@ def test_costs_are_what_the_evaluation_measures_on_open_queries(place: Workspace
         assert way.cost.win == sum(delta > 1e-9 for delta in deltas)
         assert way.cost.gained - way.cost.lost == pytest.approx(sum(deltas))
         assert way.cost.difference == pytest.approx(sum(deltas) / 6)
+
+
+def test_costs_are_not_measured_with_what_the_gate_holds_out(place: Workspace) -> None:
+    """Where the golden set names no split, too: an edit that was chosen by these questions would prove nothing."""
+    unnamed = [{key: value for key, value in one.items() if key != "split"} for one in in_wordings(TOPICS, 5)]
+    held = held_out(write_golden(place, unnamed))
+    _, costs = asked(place)
+    assert held is not None
+    assert not {query.id for query in costs.golden} & {query.id for query in held}
 
 
 def test_a_number_is_no_further_from_the_present_one_than_it_must_be(place: Workspace) -> None:
