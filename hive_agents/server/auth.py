@@ -59,8 +59,11 @@ class CallContext:
         return self.asker.requester()
 
     def own_key(self, sent: str) -> str:
-        """Return the key that a client sent, as one of the caller's own: names may hold a slash, too."""
-        return f"{self.principal.user.replace('%', '%25').replace('/', '%2F')}/{sent}"
+        """Return the key that a client sent, as one of the caller's own: whatever they are called, it is neither
+        another's nor a trigger's."""
+        names = (self.principal.tenant, self.principal.user)
+        tenant, user = (name.replace("%", "%25").replace("/", "%2F") for name in names)
+        return f"user/{tenant}/{user}/{sent}"
 
     def require(self, roles: frozenset[str]) -> None:
         """Raises: HIVE-415 for a caller with none of the roles."""

@@ -219,7 +219,8 @@ async def fire(call: Call, trigger_id: str, body: FireTrigger) -> Fired:
     spec = await call.in_thread(lambda: reached_trigger(call.workspace, trigger_id, call.reaches()))
     now = dt.datetime.now(dt.UTC)
     sent_key = call.request.headers.get("idempotency-key")
-    key = key_of(trigger_id, call.own_key(sent_key) if sent_key else f"manual-{uuid.uuid4().hex}")
+    own = call.own_key(f"fire/{trigger_id}/{sent_key}") if sent_key else None
+    key = own or key_of(trigger_id, f"manual-{uuid.uuid4().hex}")
     run_id = await call.host.fire(spec, {**spec.input, **body.input}, key=key, scheduled=now.isoformat())
     store = TriggerStore(call.workspace)
     await run_in_threadpool(store.begin, spec, now)

@@ -10,7 +10,9 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import Principal
 from tests.agents.conftest import agent_json, node, write_json
+from tests.people import token_of
 from tests.server.serving import bearer, posted, sample, served
 
 
@@ -82,3 +84,36 @@ async def test_the_events_of_a_readers_run_do_not_count_those_of_others(
         numbers.append([event["seq"] for event in events])
     assert numbers == [list(range(1, len(each) + 1)) for each in numbers]
     assert all(numbers)
+
+
+async def test_no_name_and_no_key_makes_a_run_that_is_a_triggers(place: Workspace, client: httpx.AsyncClient) -> None:
+    """Somebody called `trigger` took the run of a time to come, so that the trigger started none; and of two people of
+    one name, in two tenants, the second got the run of the first."""
+    every = {"id": "nightly", "type": "interval", "every_seconds": 86_400, "agent": "writer"}
+    write_json(place, "triggers/nightly.json", every)
+    write_json(place, "triggers/theirs.json", {**every, "id": "theirs"})
+    write_json(place, "access/services.json", {"principals": {"service:theirs": {"tenant": "acme"}}})
+    named = {"Authorization": f"Bearer {token_of(place, Principal('acme', 'trigger', roles=frozenset({'reader'})))}"}
+    question = {"input": {"text": "what returns a fresh token?"}}
+    taken = await client.post("/api/runs", json=question, headers=named | {"Idempotency-Key": "theirs/user/root/k"})
+    assert taken.status_code == 202
+    taken = await client.post("/api/runs", json=question, headers=named | {"Idempotency-Key": "theirs/root/k"})
+    assert taken.status_code == 202
+    runs = []
+    for who in (bearer(place, "root"), bearer(place, "root"), namesake(place)):
+        key = {"Idempotency-Key": "k"}
+        answers = [await client.post(f"/api/triggers/{id}/fire", json={}, headers=who | key) for id in IDS]
+        runs.append([answer.json().get("run_id", answer.status_code) for answer in answers])
+    assert runs[0] == runs[1]
+    assert runs[2][0] == 404
+    assert runs[2][1] not in runs[0]
+    assert all(str(run).startswith("r") for run in (*runs[0], runs[2][1]))
+
+
+IDS = ("theirs", "nightly")
+
+
+def namesake(place: Workspace) -> dict[str, str]:
+    """A `root` of another tenant, by a provider that calls them so."""
+    root = Principal("globex", "root", roles=frozenset({"operator"}))
+    return {"Authorization": f"Bearer {token_of(place, root)}"}
