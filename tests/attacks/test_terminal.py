@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents.base.files import Sandbox
 from hive_agents.cli.terminal import console, write
 from tests.approvals.asking import filing
 from tests.parsed import nodes
@@ -141,3 +142,12 @@ def test_no_command_writes_past_the_one_place() -> None:
                 ):
                     found.append((path.name, node.lineno, ast.unparse(node)))
     assert [name for name, _, _ in found] == ["main.py"], found  # the version, a constant
+
+
+def test_a_reader_of_files_says_nothing_to_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    """Its libraries warn of what files hold: so did one of every book, and it is nothing that anybody could mend."""
+    sandbox = Sandbox(seconds=30.0, memory=1_000_000_000)
+    for output in (1, 2):
+        assert sandbox.call("os", "write", output, b"\x1b[2Jcleared") == 11
+    sandbox.close()
+    assert capfd.readouterr() == ("", "")

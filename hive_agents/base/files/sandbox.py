@@ -139,7 +139,9 @@ def serve(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # so that a library's output can't corrupt the answers
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for output in (1, 2):  # what a library says of a file would corrupt the answers, and reach the terminal as it is
+        os.dup2(nowhere, output)
     while head := sys.stdin.buffer.read(_LENGTH.size):
         module, function, arguments, work = pickle.loads(sys.stdin.buffer.read(_LENGTH.unpack(head)[0]))
         answer: tuple[Any, ...]
