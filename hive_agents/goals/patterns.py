@@ -18,6 +18,8 @@ with warnings.catch_warnings():
     from re import _constants as sre, _parser as parser  # type: ignore[attr-defined]
 
 MAX_STATES = 5_000
+MAX_WORK = 5_000_000
+"""States looked at before it is given up, some seconds: `a{4000}b` has thousands of them at each letter of a text."""
 _KNOWN_SETS = 2_000
 
 Test = Callable[[str], bool]
@@ -48,27 +50,32 @@ class Pattern:
             raise ValueError("it is nested too deeply") from None
         self._known: dict[tuple[frozenset[int], str, str], frozenset[int] | None] = {}
 
-    def found_in(self, text: str) -> bool:
-        """Return whether the pattern matches anywhere in the text."""
-        current: frozenset[int] = frozenset()
-        before = ""
-        for place in range(len(text) + 1):
-            here = text[place] if place < len(text) else ""
-            last = here == "\n" and place == len(text) - 1
-            key = (current, before, "\n$" if last else here)
-            if key in self._known:
-                following = self._known[key]
-            else:
-                following = self._step(current, before, here, last)
-                if len(self._known) < _KNOWN_SETS:
-                    self._known[key] = following
-            if following is None:
-                return True
-            current, before = following, here
+    def found_in(self, *texts: str) -> bool | None:
+        """Return whether the pattern matches anywhere in one of the texts; None where that takes over `MAX_WORK`."""
+        left = MAX_WORK
+        for text in texts:
+            current: frozenset[int] = frozenset()
+            before = ""
+            for place in range(len(text) + 1):
+                here = text[place] if place < len(text) else ""
+                last = here == "\n" and place == len(text) - 1
+                key = (current, before, "\n$" if last else here)
+                if key in self._known:
+                    following = self._known[key]
+                else:
+                    following, looked_at = self._step(current, before, here, last)
+                    if (left := left - looked_at) < 0:
+                        return None
+                    if len(self._known) < _KNOWN_SETS:
+                        self._known[key] = following
+                if following is None:
+                    return True
+                current, before = following, here
         return False
 
-    def _step(self, current: frozenset[int], before: str, here: str, last: bool) -> frozenset[int] | None:
-        """Return the states after `here`, where a match may begin, too; None where one has ended."""
+    def _step(self, current: frozenset[int], before: str, here: str, last: bool) -> tuple[frozenset[int] | None, int]:
+        """Return the states after `here`, where a match may begin, too, None where one has ended; and how many states
+        were looked at."""
         reached: set[int] = set()
         waiting = [*current, self._start]
         following = set()
@@ -79,13 +86,13 @@ class Pattern:
             reached.add(state)
             kind, what, to = self._states[state]
             if kind == "end":
-                return None
+                return None, len(reached)
             if kind == "char":
                 if here and what(here):
                     following.add(to[0])
             elif kind == "split" or _holds(what, before, here, last):
                 waiting += to
-        return frozenset(following)
+        return frozenset(following), len(reached)
 
     def _add(self, kind: str, what: Any, *to: int) -> int:
         if len(self._states) >= MAX_STATES:

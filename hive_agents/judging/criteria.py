@@ -180,8 +180,7 @@ def _number(criterion: SuccessCriterion, result: Any) -> float | None:
 
 
 def _matches(pattern: str, texts: list[str]) -> bool | None:
-    """Return whether the pattern is in one of the texts; None where they are too long."""
+    """Return whether the pattern is in one of the texts; None where they are too long, or the pattern is for them."""
     if sum(map(len, texts)) > MAX_TEXT:
         return None
-    wanted = compiled(pattern)
-    return any(wanted.found_in(text) for text in texts)
+    return compiled(pattern).found_in(*texts)

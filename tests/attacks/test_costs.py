@@ -13,6 +13,7 @@ from hive_agents.approvals import PatchError, patched
 from hive_agents.base.errors import HiveError
 from hive_agents.base.files import frontmatter
 from hive_agents.documents import exact, heading_text, names_in, plain_heading
+from hive_agents.goals import patterns
 from tests.conftest import write_document
 from tests.sample import hive
 
@@ -82,3 +83,22 @@ def test_a_heading_without_an_end_costs_no_more_than_its_length(sign: str) -> No
     """Whoever breaks this waits: a heading of 60,000 backticks held its index for more than a minute."""
     heading = "a" + sign * (600_000 // len(sign)) + "x"
     assert plain_heading(heading_text(heading)).endswith("x")
+
+
+def test_a_pattern_of_many_states_is_given_up_before_it_has_looked_at_them_at_each_letter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`a{4000}b` is six letters, and took three quarters of a minute for 20,000 of a result."""
+    monkeypatch.setattr(patterns, "MAX_WORK", 100_000)
+    looked = 0
+
+    class Counting(patterns.Pattern):
+        def _step(self, *state: Any) -> Any:
+            nonlocal looked
+            following, states = super()._step(*state)
+            looked += states
+            return following, states
+
+    assert Counting("a{4000}b").found_in("a" * 300, "a" * 20_000) is None
+    assert looked <= 105_000
+    assert Counting("a{400}b").found_in("a" * 200, "a" * 401 + "b")
