@@ -49,9 +49,9 @@ def encodable(text: str) -> str:
     return text
 
 
-_FETCHED = re.compile(r"!\[|<(?=[A-Za-z][\w:-]*+(?:\Z|[\s/][^<>=]*+(?:[=<]|\Z))|style\b|script\b)", re.I)
-"""Images, and tags with attributes: to a browser `<img a<b src=…>` is one, and what ends in the middle of a tag may go
-on in the next text."""
+_FETCHED = re.compile(r"!\[|<(?=[A-Za-z][^\s/<>]*+(?:\Z|[\s/][^<>=]*+(?:[=<]|\Z))|style\b|script\b)", re.I)
+"""Images, and tags with attributes: to a browser `<img a<b src=…>` is one, and so is one with a NUL in its name to who
+drops these; what ends in the middle of a tag may go on in the next text."""
 
 
 def unfetched(markdown: str) -> str:

@@ -84,6 +84,10 @@ def test_a_document_sends_nothing_by_an_image(text: str) -> None:
     assert [fetched(spoken(one)) for one in told] == [[]] * 4
 
 
+def test_a_sign_that_a_client_drops_makes_no_tag() -> None:
+    assert "<img" not in unfetched(f"Keys <img\0 src={TARGET}> expire [1].")
+
+
 def test_what_was_made_harmless_once_stays_as_it_is() -> None:
     for text in FETCHING:
         assert unfetched(unfetched(text)) == unfetched(text)
