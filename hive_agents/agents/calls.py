@@ -208,7 +208,7 @@ async def by_code(work: NodeWork, key: str, name: str, arguments: dict[str, Any]
 
 
 async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any], *, code: bool = False) -> Any:
-    approved = False
+    approved, arguments = False, work.tools.completed(name, arguments)
     guards = await asyncio.to_thread(Guards.of, work.session, work.agent.id)
     if work.tools.decide(name, arguments) != "deny" and not work.tools.check(name, arguments):
         permitted = await _allowed(work, key, name, arguments, guards)

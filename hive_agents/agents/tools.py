@@ -94,6 +94,14 @@ class Tools:
             return [_unknown(name, self.names).diagnostics[0].message]
         return schemas.faults(dict(arguments), self._tools[name].parameters, closed=True)
 
+    def completed(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call with the defaults of those that are left out, so that policies and people
+        decide about what runs."""
+        known = self._tools[name].parameters.get("properties") or {} if name in self else {}
+        defaults = {key: held["default"] for key, held in known.items() if isinstance(held, dict) and "default" in held}
+        full = {**defaults, **arguments}
+        return full if len(full) > len(arguments) and not self.check(name, full) else dict(arguments)
+
     async def call(
         self,
         name: str,
@@ -127,6 +135,7 @@ class Tools:
         wrong = self.check(name, arguments)
         if wrong:
             return _error(name, "; ".join(wrong[:5]) + _hint(name, self.names))
+        arguments = self.completed(name, arguments)
         if why := self._tools[name].inert:
             return _error(name, why)
         decision = self.decide(name, arguments)

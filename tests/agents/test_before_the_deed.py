@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, Tool, ToolRegistry
 from hive_agents.agents.call_bounds import CallBounds
 from hive_agents.agents.run import AgentRun
+from hive_agents.agents.tool import ToolContext
+from hive_agents.agents.tools import Tools
 from hive_agents.approvals import ApprovalStore, ToolPolicy, ToolRule
 from hive_agents.base import schemas
 from hive_agents.base.errors import HiveError
@@ -289,3 +292,37 @@ def test_a_number_that_is_none_is_no_argument(number: float) -> None:
     said_so = {"amount": str(number)}
     assert ToolRule(match="*", when="float(args['amount']) > 50", decision="ask").of("pay", said_so) == "ask"
     assert schemas.faults({"amount": [number]}, {"properties": {"amount": {"items": {"maximum": 5}}}})
+
+
+LARGE = {"match": "issue_refund", "when": "args.get('amount', 0) > 50", "decision": "ask"}
+
+
+def test_what_is_left_out_is_decided_about_as_it_runs(place: Workspace) -> None:
+    """A model that leaves out an argument gets its default, which neither a policy nor a person had seen."""
+    desk = Desk()
+
+    def issue_refund(order: str, amount: float = 900.0) -> str:
+        """Pay money back."""
+        return desk.issue_refund(amount)
+
+    desk.registry = ToolRegistry()
+    desk.registry.register(issue_refund, side_effect="external")
+    desk.registry.register(desk.look_up)
+    run = refunding(place, desk, said([("issue_refund", {"order": "A-1"})], DONE), LARGE, ALLOW)
+    (request,) = asked(place, run.go())
+    assert (request.context["args"], desk.paid) == ({"order": "A-1", "amount": 900.0}, [])
+    decide(place, request, "approve")
+    assert run.go()["status"] == "done"
+    assert desk.paid == [900]
+
+
+def test_no_edit_hides_an_argument_from_what_is_never_done() -> None:
+    def pay(order: str, amount: float = 900.0) -> str:
+        """Pay money back."""
+        return "paid"
+
+    registry = ToolRegistry()
+    tool = registry.register(pay, side_effect="external")
+    tools = Tools({"pay": tool}, never=[lambda call: call.args.get("amount", 0) > 500])
+    found = asyncio.run(tools.call("pay", {"order": "A-1"}, ToolContext(workspace=None), approved=True))
+    assert "denies" in found.content
