@@ -24,7 +24,10 @@ def add(
     run: Annotated[str, typer.Option("--run", metavar="R", help="The turn, by its run_id.")],
     verdict: Annotated[str, typer.Option("--verdict", help="relevant, distractor, outdated or wrong_document.")],
     result: Annotated[int | None, typer.Option("--result", metavar="N", help="The result, by its rank.")] = None,
-    doc: Annotated[str | None, typer.Option("--doc", metavar="DOC", help="Or its document, by its id.")] = None,
+    doc: Annotated[
+        str | None,
+        typer.Option("--doc", metavar="DOC", help="Or a document by its id; as relevant also one that is missing."),
+    ] = None,
     comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
 ) -> None:
     """Rate a result of one of your turns."""

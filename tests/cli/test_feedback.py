@@ -133,15 +133,20 @@ def test_usage_is_explained(place: Workspace) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("--doc", "guides/g25.md"), "HIVE-409"),  # to be viewed, and no result of the turn
-        (("--result", 1, "--comment", "x" * 1001), "HIVE-105"),
+        # To be viewed, and no result of the turn: it can be what is missing there, and nothing else.
+        (("--verdict", "wrong_document", "--doc", "guides/g25.md"), "HIVE-409"),
+        (("--verdict", "relevant", "--result", 1, "--comment", "x" * 1001), "HIVE-105"),
     ],
 )
 def test_an_opinion_is_short_and_of_a_result(place: Workspace, arguments: tuple[object, ...], code: str) -> None:
     reply = ask(place)
     assert "guides/g25.md" not in [result["doc_id"] for result in reply["results"]]
-    ran = feedback(place, "dana", "add", "--run", reply["run_id"], "--verdict", "relevant", *arguments)
+    ran = feedback(place, "dana", "add", "--run", reply["run_id"], *arguments)
     assert (ran.code, ran.codes) == (2, {code})
+    missing = feedback(
+        place, "dana", "add", "--run", reply["run_id"], "--verdict", "relevant", "--doc", "guides/g25.md"
+    )
+    assert (missing.code, missing.json["doc_id"]) == (0, "guides/g25.md")
 
 
 def test_a_status_is_one_of_three(place: Workspace) -> None:
