@@ -27,6 +27,8 @@ from hive_agents.base.files import read_bytes
 from hive_agents.workspace import Workspace, is_trusted, trusted_bytes, untrusted_files
 
 GROUP = "hive_agents.tools"
+_REGISTERING = {"register_criterion", "register_judge"}
+"""Names of a module that is there for what it registers, and may have no tool."""
 """Entry points of installed packages: each names a tool, or a module with tools."""
 
 _log = logging.getLogger(__name__)
@@ -139,14 +141,15 @@ def _loaded(shown: str, load: Callable[[], Any]) -> list[Tool | _Named | Diagnos
     """Return the tools and the code in what `load` returns, or why there are none; the loaded code may raise
     anything."""
     try:
-        tools: list[Tool | _Named | Diagnostic] = list(_tools_in(load()))
+        loaded = load()
+        tools: list[Tool | _Named | Diagnostic] = list(_tools_in(loaded))
     except HiveError as error:
         return [_fault(f"{shown}: {error.diagnostics[0].message}", error.diagnostics[0].fix or "mend the tool")]
     except (Exception, SystemExit) as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(shown)]
         where = f" (line {frames[-1].lineno})" if frames else ""
         return [_fault(f"{shown} can't be loaded{where}: {type(error).__name__}: {error}", "mend it")]
-    if not tools:
+    if not tools and not _REGISTERING & getattr(loaded, "__dict__", {}).keys():
         return [_fault(f"there is no tool in {shown}", "mark its functions with @hive_agents.tool")]
     return tools
 

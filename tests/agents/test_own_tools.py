@@ -176,6 +176,16 @@ def test_a_file_that_cannot_be_loaded_is_a_diagnostic_and_the_others_stay(
     assert (missing.code, words in missing.message) == ("HIVE-432", True)
 
 
+@pytest.mark.parametrize("what", ["criterion", "judge"])
+def test_a_file_that_only_registers_something_is_no_fault(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    text = f"from hive_agents import register_{what}\nregister_{what}('mine', object())\n"
+    (place.root / "tools" / "refunds.py").write_text(text)
+    registry = workspace_tools(workspace_with(place.root, '[tools]\npython = ["tools/*.py"]\n', monkeypatch))
+    assert registry.missing == []
+
+
 def test_modules_are_found_and_patterns_that_lead_nowhere_or_outside_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
