@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from hive_agents.access import TOKENS
 from hive_agents.base import Diagnostic, HiveError
 from hive_agents.events import Bell, EventBus, EventLog
 from hive_agents.host.dispatcher import Dispatcher
@@ -20,12 +21,12 @@ from hive_agents.host.roles import HostRole, Work
 from hive_agents.models import Chain
 from hive_agents.runs import join, leases_of, leave
 from hive_agents.store import connected, moved, moved_to, require_writable
+from hive_agents.workspace import Workspace, is_trusted
 from hive_agents.workspace.settings import Role as ModelRole
 
 if TYPE_CHECKING:
     from hive_agents.agents import ToolRegistry
     from hive_agents.triggers import TriggerSpec
-from hive_agents.workspace import Workspace
 
 ROLES = ("runs", "judge", "queen", "triggers", "http")
 _GROUPS = {"api": ("http",), "worker": ("runs", "triggers"), "all": ROLES}
@@ -195,7 +196,11 @@ class Host:
         return []
 
     def _require_records(self) -> None:
-        """Raise HIVE-402, 403 or 407 for records that can't be written, or were moved away."""
+        """Raise HIVE-402, 403 or 407 for records that can't be written, or were moved away, and HIVE-431 where other
+        keys of tokens than this host's are trusted by now: nobody who asks is let in then."""
+        if "http" in self.roles and not is_trusted(self.workspace, *TOKENS):
+            message = "hive.toml has other settings of tokens since this host began, and it lets nobody in"
+            raise HiveError.of("HIVE-431", message, fix="start this host again")
         require_writable(self.workspace.records, READY_SECONDS)
         with connected(self.workspace.records) as connection:
             if (target := moved_to(connection)) is not None:

@@ -103,6 +103,25 @@ async def test_records_that_were_moved_away_are_alive_and_not_ready(tmp_path: Pa
         assert (await client.get("/readyz")).status_code == 200
 
 
+async def test_a_host_whose_keys_are_no_longer_those_that_are_trusted_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lets nobody in until it is started again, and a proxy is to ask another one meanwhile."""
+    key = '[[access.keys]]\nkid = "{0}"\nalg = "HS256"\nsecret_ref = "env:HIVE_KEY_{0}"\n'
+    monkeypatch.setenv("HIVE_KEY_1", "9f" * 32)
+    place = sample(tmp_path / "ws", f"{SETTINGS}{key.format(1)}")
+    async with served(place, roles=("http",)) as client:
+        dana = bearer(place)
+        toml = place.root / "hive.toml"
+        toml.write_text(toml.read_text(encoding="utf-8") + key.format(2), encoding="utf-8")
+        assert (await client.get("/api/session", headers=dana)).status_code == 200
+        assert (await client.get("/readyz")).status_code == 200
+        trust(Workspace(place.root))
+        assert (await client.get("/api/session", headers=dana)).status_code == 503
+        found = await client.get("/readyz")
+        assert (found.status_code, found.json()["code"]) == (503, "HIVE-431")
+
+
 @pytest.mark.slow
 async def test_records_that_a_newer_release_upgraded_or_somebody_moved_are_alive_and_not_ready(tmp_path: Path) -> None:
     """The host has connections from before."""
