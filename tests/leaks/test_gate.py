@@ -266,7 +266,8 @@ async def run_with(gate: worker.Step, place: Workspace, text: str) -> str:
     outcome, session = TurnOutcome.model_validate_json(json.dumps(state["outcome"])), context.turns["r1"]
     turn = Turn("r1", "t1", 1, "", text, outcome, {})
     answer = session.conclusion.answer
-    return json.dumps(fresh_reply(session.index, turn, answer.text if answer else None, session.conclusion.rows))
+    told = answer.text if answer else None
+    return json.dumps(fresh_reply(session.index, turn, told, session.conclusion.rows, session.vocabulary))
 
 
 @pytest.mark.parametrize("text", QUESTIONS[:2])
