@@ -13,7 +13,7 @@ from hive_agents.agents.call_bounds import CallBounds, binding, speaks
 from hive_agents.agents.deployed import serving_agent
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.approvals import ApprovalRequest, ToolDecision, ToolPolicy, ToolRule
-from hive_agents.base import HiveError, NotFound
+from hive_agents.base import Busy, HiveError, NotFound
 from hive_agents.goals import Constraint, Goal, load_goal
 from hive_agents.runs import RunStore
 from hive_agents.workspace import Workspace
@@ -42,6 +42,8 @@ class Guards:
         try:
             constraints = present_constraints(session.workspace, session.goal.id)
             return cls(present_policies(session.workspace, agents), constraints)
+        except Busy:
+            raise  # the database is unavailable: the run pauses, and its guards are read again
         except HiveError as error:
             found = error.diagnostics[0]
             return cls({}, [], f"{found.code}: it can't be told what guards it now: {found.message}")

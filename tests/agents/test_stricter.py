@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.agents import changes_since
+from hive_agents.agents import changes_since, stricter
 from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
+from hive_agents.base import Busy
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.agents.loops import agent, asked, decide, events, said, sets, start, words
 from tests.agents.test_before_the_deed import DONE, Desk, refund
@@ -77,6 +78,26 @@ def test_an_approved_call_against_a_new_constraint_is_asked_about_again(place: W
     decide(place, again, "approve")  # by a person who read of the constraint
     assert run.go()["status"] == "done"
     assert desk.paid == [5]
+
+
+def test_a_run_whose_guards_can_not_be_read_while_the_records_are_away_goes_on_with_its_call(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk()
+    run = refunding(place, desk, [refund(5)], DONE)
+    (request,) = asked(place, run.go())
+    decide(place, request, "approve")
+
+    def away(*_: Any) -> Any:
+        raise Busy.of("HIVE-402", "the database can't be reached", fix="start it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stricter, "serving_agent", away)
+        with pytest.raises(Busy):
+            run.go()
+    assert resumed(run, desk).go()["status"] == "done"
+    assert desk.paid == [5]
+    assert events(place, run, "tool.failed") == []
 
 
 def test_a_question_about_a_new_constraint_stays_when_the_constraint_goes(place: Workspace) -> None:
