@@ -27,9 +27,9 @@ from hive_agents.base.files import read_bytes
 from hive_agents.workspace import Workspace, is_trusted, trusted_bytes, untrusted_files
 
 GROUP = "hive_agents.tools"
+"""Entry points of installed packages: each names a tool, or a module with tools."""
 _REGISTERING = {"register_criterion", "register_judge"}
 """Names of a module that is there for what it registers, and may have no tool."""
-"""Entry points of installed packages: each names a tool, or a module with tools."""
 
 _log = logging.getLogger(__name__)
 

@@ -11,19 +11,15 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal
-from tests.agents.conftest import agent_json, node, write_json
+from tests.agents.conftest import write_json
 from tests.people import token_of
-from tests.server.serving import bearer, posted, sample, served
+from tests.server.serving import asking_writer, bearer, posted, sample, served
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Workspace:
     place = sample(tmp_path / "ws")
-    says = '{"tool_calls": [{"name": "ask_user", "args": {"question": "Which one?"}}]}'
-    write_json(place, "script.jsonl", says)
-    write_json(place, "goals/digest.json", {"id": "digest", "name": "Digest", "description": "d"})
-    asks = node("write", output_keys=["text"], client_facing=True)
-    write_json(place, "agents/writer.json", agent_json(asks, id="writer", model="scripted:script.jsonl"))
+    asking_writer(place)
     return place
 
 
@@ -95,10 +91,9 @@ async def test_no_name_and_no_key_makes_a_run_that_is_a_triggers(place: Workspac
     write_json(place, "access/services.json", {"principals": {"service:theirs": {"tenant": "acme"}}})
     named = {"Authorization": f"Bearer {token_of(place, Principal('acme', 'trigger', roles=frozenset({'reader'})))}"}
     question = {"input": {"text": "what returns a fresh token?"}}
-    taken = await client.post("/api/runs", json=question, headers=named | {"Idempotency-Key": "theirs/user/root/k"})
-    assert taken.status_code == 202
-    taken = await client.post("/api/runs", json=question, headers=named | {"Idempotency-Key": "theirs/root/k"})
-    assert taken.status_code == 202
+    for key in (("theirs", "user", "root", "k"), ("theirs", "root", "k")):
+        headers = named | {"Idempotency-Key": "/".join(key)}
+        assert (await client.post("/api/runs", json=question, headers=headers)).status_code == 202
     runs = []
     for who in (bearer(place, "root"), bearer(place, "root"), namesake(place)):
         key = {"Idempotency-Key": "k"}

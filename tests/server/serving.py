@@ -17,6 +17,7 @@ from hive_agents.host.host import Host
 from hive_agents.ranking.config import point_active
 from hive_agents.server import Listener
 from hive_agents.workspace.trusted import parts, trust
+from tests.agents.conftest import agent_json, node, write_json
 from tests.people import token_of
 from tests.sample import words_sample
 
@@ -33,6 +34,18 @@ def sample(folder: Path, settings: str = SETTINGS, *, every: int = 3) -> Workspa
     trust(place)
     point_active(place, place.configs / "v1.json")
     return place
+
+
+def asking_writer(place: Workspace) -> None:
+    """An agent that asks a person, and hands over "the second" as its text."""
+    script = [
+        {"content": "Let me ask.", "tool_calls": [{"name": "ask_user", "args": {"question": "Which one?"}}]},
+        {"tool_calls": [{"name": "set_output", "args": {"key": "text", "value": "the second"}}]},
+    ]
+    write_json(place, "script.jsonl", "\n".join(map(json.dumps, script)))
+    write_json(place, "goals/digest.json", {"id": "digest", "name": "Digest", "description": "d"})
+    asks = node("write", output_keys=["text"], client_facing=True)
+    write_json(place, "agents/writer.json", agent_json(asks, id="writer", model="scripted:script.jsonl"))
 
 
 def token(place: Workspace, user: str = "dana", *roles: str, **changes: Any) -> str:

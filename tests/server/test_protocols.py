@@ -20,9 +20,8 @@ from hive_agents.host import Host
 from hive_agents.ranking.config import point_active
 from hive_agents.runs import ENDED, RunStore
 from hive_agents.server import run_stream
-from tests.agents.conftest import agent_json, node, write_json
 from tests.sample import write_config
-from tests.server.serving import SETTINGS, bearer, posted, sample, served
+from tests.server.serving import SETTINGS, asking_writer, bearer, posted, sample, served
 
 QUESTION = "what returns a fresh token?"
 
@@ -30,14 +29,7 @@ QUESTION = "what returns a fresh token?"
 @pytest.fixture
 def place(tmp_path: Path) -> Workspace:
     place = sample(tmp_path / "ws")
-    script = [
-        {"content": "Let me ask.", "tool_calls": [{"name": "ask_user", "args": {"question": "Which one?"}}]},
-        {"tool_calls": [{"name": "set_output", "args": {"key": "text", "value": "the second"}}]},
-    ]
-    write_json(place, "script.jsonl", "\n".join(map(json.dumps, script)))
-    write_json(place, "goals/digest.json", {"id": "digest", "name": "Digest", "description": "d"})
-    asks = node("write", output_keys=["text"], client_facing=True)
-    write_json(place, "agents/writer.json", agent_json(asks, id="writer", model="scripted:script.jsonl"))
+    asking_writer(place)
     return place
 
 
