@@ -148,5 +148,11 @@ class Scope:
 def _current(workspace: Workspace, rows: list[RunRow]) -> list[RunRow]:
     if all(row.status != "running" for row in rows):
         return rows
-    held = Leases(workspace).held()
-    return [row.left if row.status == "running" and row.thread_id not in held else row for row in rows]
+    held, store = Leases(workspace).held(), RunStore(workspace)
+    now = []
+    for row in rows:
+        if row.status == "running" and row.thread_id not in held:
+            row = store.get(row.run_id)  # it may have ended meanwhile, which gives its lease back
+            row = row.left if row.status == "running" else row
+        now.append(row)
+    return now

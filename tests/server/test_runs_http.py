@@ -19,7 +19,7 @@ from hive_agents.copilot import ThreadStore
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.host.host import Host
 from hive_agents.ranking import SearchEngine
-from hive_agents.runs import RunStore
+from hive_agents.runs import Leases, RunStore
 from hive_agents.runs.driver import leases_of
 from hive_agents.server import feed, streams
 from hive_agents.workspace.trusted import trust
@@ -164,6 +164,21 @@ async def test_an_operator_sees_that_a_colleague_asked_and_not_what_came_of_it(
     assert (await client.get("/api/runs", headers=bearer(place))).json()["runs"][0]["about"] == QUESTION
     seen = await followed(client, run["events"], root)
     assert text_of(seen) == ""
+
+
+async def test_a_run_that_ends_while_it_is_looked_at_is_not_shown_as_stopped(
+    place: Workspace, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunStore(place).insert("worker", {}, owner=known_principal(place, "dana"), status="running")[0].run_id
+
+    def ended(self: Leases) -> frozenset[str]:
+        RunStore(place).update(run, "failed", error={"code": "HIVE-422", "message": "it failed"})
+        return frozenset()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Leases, "held", ended)
+        shown = (await client.get(f"/api/runs/{run}", headers=bearer(place))).json()["run"]
+    assert shown["status"] == "failed"
 
 
 async def test_runs_come_in_pages(place: Workspace, client: httpx.AsyncClient) -> None:
