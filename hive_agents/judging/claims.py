@@ -33,6 +33,7 @@ from hive_agents.judging.amounts import (
 )
 from hive_agents.judging.clauses import numbered_nouns
 from hive_agents.judging.german import is_german
+from hive_agents.judging.items import items_differ
 from hive_agents.judging.meaning import differences
 from hive_agents.judging.passages import STOP, TOKEN, WORD, PassageText, mentions, normal, read, stem, stems
 from hive_agents.judging.sections import defaults_differ, sections_differ
@@ -64,7 +65,7 @@ def slips(claim: str, passages: Sequence[str]) -> list[Slip]:
     """
     claim, source = _US_DOLLARS.sub("USD", claim[:MOST]), read("\n\n".join(passage[: 8 * MOST] for passage in passages))
     found = [*_dates(claim, source), *_numbers(claim, source), *_tokens(claim, source)]
-    for differ in (rows_differ, comparisons_differ, sections_differ, defaults_differ):
+    for differ in (rows_differ, comparisons_differ, sections_differ, defaults_differ, items_differ):
         found += [Slip(*one) for one in differ(claim, source)]
     found += [*_keyed(claim, source), *_descriptions(claim, source), *_aligned(claim, source)]
     said = {slip.text for slip in found}

@@ -35,6 +35,7 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
     for column in range(1, min(20, max((len(row.cells) for row in source.rows), default=0))):
         named = named or [row for row in source.rows if column < len(row.cells) and len(cell := row.cells[column]) > 3
                           and _worded(cell) and cells[cell] == 1 and _names(claim, cell)]  # fmt: skip
+    named = [row for row in named if _is_headed(claim, row)] or named
     if not named:
         return
     prose = prose_of(source.text)
@@ -74,6 +75,12 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
             denied = len(re.findall(r"\b(?:not|no|without|lacks?|neither)\b|n['’]t\b", part)) % 2 == 1
             if denied is ("yes" in own):
                 yield "negation", head
+
+
+def _is_headed(claim: str, row: HeadedRow) -> bool:
+    """Return whether the claim names a row with the head of its first column: at a gain of 2."""
+    head, cell = (re.escape(one.strip("*`_ ")) for one in (row.heads[0], row.cells[0]))
+    return re.search(rf"\b{head}\W+(?:of |is )?{cell}(?![\w]|[.]\d)", claim, re.I) is not None
 
 
 def _cell_differs(claim: str, row: HeadedRow) -> Iterator[tuple[str, str]]:

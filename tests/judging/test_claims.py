@@ -31,11 +31,7 @@ def labelled(name: str) -> list[tuple[str, str, bool]]:
         ("leaflets", (25, 30), (1, 30)),  # 14 and 4
         ("terms", (28, 30), (1, 30)),  # 18 and 11
         ("notices", (27, 30), (0, 30)),  # 16 and 5
-        (
-            "kitchen",
-            (27, 30),
-            (1, 30),
-        ),  # 10 and 5; 22 and 4 after the mending on the three before it, and before its own
+        ("kitchen", (27, 30), (1, 30)),  # 10 and 5; 22 and 4 after the mending on the three before it
         ("networks", (23, 30), (1, 30)),  # 17 and 5
         ("leave", (24, 30), (1, 30)),  # 14 and 6
         ("washing", (23, 30), (1, 30)),  # 10 and 8
@@ -66,6 +62,17 @@ def test_most_wrong_claims_are_found_and_few_right_ones_are_marked(
 
 
 TABLE = "| Model | Pressure (bar) | Weight |\n| --- | --- | --- |\n| KX60 | 4 | 11 kg |\n| KX67 | 6.5 | 14 kg |\n"
+SETTINGS = """- **size_limit** (*Optional*): 2 MB, 4 MB or 8 MB. A file that is larger is refused, and
+  two of 8 MB fill the disk. Defaults to ``4MB``.
+- **key_file** (**Required**): Where the key is.
+* `"tabWidth"` (default `4`) says how wide a tab is, of two columns and more
+
+## `fastMode`
+
+Whether to hurry. Values: on, off.
+
+**Default value:** `off`
+"""
 
 
 @pytest.mark.parametrize(
@@ -135,6 +142,13 @@ TABLE = "| Model | Pressure (bar) | Weight |\n| --- | --- | --- |\n| KX60 | 4 | 
          "Hand it in within 30 days of the approval.", "row"),
         ("| Case | Height |\n| --- | --- |\n| Duo | 20 cm |\n| Trio | 25 cm |\n| Solo | 15 cm |\n",
          "The case with the most height is the Trio.", "The case with the least height is the Duo.", "row"),
+        (SETTINGS, "By default the size limit is 4 MB.", "By default the size limit is 8 MB.", "row"),
+        (SETTINGS, "size_limit may be left out.", "size_limit must be given.", "negation"),
+        (SETTINGS, "`key_file` is mandatory.", "`key_file` is optional.", "negation"),
+        (SETTINGS, "Unless it is set, fastMode is off.", "Unless it is set, fastMode is on.", "row"),
+        (SETTINGS, "If tabWidth isn't set, it is four.", "If tabWidth isn't set, it is two.", "row"),
+        ("| Gain | Range |\n| --- | --- |\n| 6 | 6 V |\n| 4 | 4 V |\n", "A gain of 4 reaches 4 V.",
+         "A gain of 4 reaches 6 V.", "row"),
         ("Fees are 1 dollar for a bike, 2 for a boat.", "The fee for a boat is 2 dollars.",
          "The fee for a boat is 1 dollar.", "row"),
         ("| Code | Setting | Range | Factory |\n| --- | --- | --- | --- |\n| H1 | pump overrun | 1 to 15 min | 5 min |",
