@@ -57,7 +57,7 @@ class SuccessCriterion(Format):
 
     `target` is the text or value to find, the pattern, or the number to reach; for a number it may be
     `{"field": "accuracy", "value": 0.9}`. For `call_succeeded` it names the tool to be called with success, for
-    `custom` the registered callable; where it names none, the id does.
+    `custom` the registered callable; where it names none, the id does, and the callable finds its target in the goal.
 
     >>> SuccessCriterion(id="secure", metric="output_contains", target="bcrypt", weight=0.3).metric
     'output_contains'
@@ -81,8 +81,6 @@ class SuccessCriterion(Format):
                 target = target["value"]
             if isinstance(target, bool) or not isinstance(target, int | float):
                 raise ValueError('"target" has to be a number, or {"field": …, "value": number}')
-        if self.metric == "custom" and not isinstance(self.target, str | None):
-            raise ValueError('"target" names a registered callable')
         if self.metric == "call_succeeded" and (not isinstance(self.target, str) or not self.target):
             raise ValueError('"target" has to name the tool')
         return self

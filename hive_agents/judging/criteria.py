@@ -77,7 +77,8 @@ async def _score(
 
 
 async def _custom(criterion: SuccessCriterion, goal: Goal, result: Any) -> float | None:
-    measure = _registered.get(criterion.target) or _registered[criterion.id]
+    named = _registered.get(criterion.target) if isinstance(criterion.target, str) else None
+    measure = named or _registered[criterion.id]
 
     async def measured() -> float:
         score = measure(goal, result) if _is_async(measure) else await _in_thread(lambda: measure(goal, result))

@@ -334,6 +334,7 @@ async def test_a_goal_can_require_a_call_that_succeeded() -> None:
         ({"metric": "custom", "target": "too-much"}, {}, None),
         ({"metric": "custom"}, {}, 0.25),
         ({"metric": "custom", "target": "nobody-registered-this"}, {}, 0.25),
+        ({"metric": "custom", "target": {"within": [1, 2]}}, {}, 0.25),
     ],
 )
 async def test_each_metric_has_its_score_or_none(criterion: dict[str, Any], result: Any, score: float | None) -> None:
