@@ -39,6 +39,7 @@ def paths(run: str, thread: str, search: str, request: str, target: str) -> dict
     doc, words = quote(target, safe=""), quote(target)
     return {
         "/": ["/"],
+        "/find": ["/find", f"/find?find={words}", "/find?find=rotor"],
         "/chat": ["/chat", f"/chat?about={doc}", f"/chat?search={words}"],
         "/chat/threads": ["/chat/threads", f"/chat/threads?search={words}"],
         "/chat/documents/{doc_id:path}": [

@@ -438,6 +438,7 @@ async def test_a_person_signs_in_from_the_page_by_keys_and_out_again(place: Work
         await reached(page, 'a[href^="/signin"]', most=10)
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/documents")
+        await page.locator(".account summary").click()
         await page.locator("button[data-api='POST /logout']").click()
         await page.wait_for_url("**/leave?*")
         await page.goto("/documents")

@@ -19,6 +19,7 @@ from hive_agents.server.pages import (
     approvals,
     chat,
     colony,
+    find,
     golden,
     home,
     library,
@@ -77,7 +78,7 @@ async def favicon(_: Request) -> Response:
     return RedirectResponse("/static/hive.svg", 303, headers=HEADERS)
 
 
-PARTS = (home, chat, library, golden, approvals, optimize, colony, settings, machine, agents, provider, readers)
+PARTS = (home, find, chat, library, golden, approvals, optimize, colony, settings, machine, agents, provider, readers)
 routes: list[BaseRoute] = [
     Route("/static/{name}", asset),
     Route("/login", sign_in, methods=["GET"]),

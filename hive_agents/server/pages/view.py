@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Route
 
 from hive_agents.base import HiveError, spelled
 from hive_agents.server.api import NEVER_KEPT
-from hive_agents.server.auth import Call
+from hive_agents.server.auth import ADMIN, ANYBODY, OPERATOR, READER, REVIEWER, Call
 from hive_agents.server.forms import fields
 from hive_agents.server.pages.assets import address
 from hive_agents.server.pages.language import coded, decimal, fact, happened, languages, preferred, told, worded
@@ -43,6 +43,18 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+PLACES = (
+    ("chat", READER),
+    ("documents", READER | OPERATOR),
+    ("optimize", OPERATOR),
+    ("approvals", REVIEWER),
+    ("colony", ANYBODY),
+    ("golden", OPERATOR),
+    ("settings", ADMIN),
+)
+"""The pages that the header leads to, and the roles of which one is needed."""
+THEMES = ("light", "dark")
+"""What a reader may choose in place of what their system prefers."""
 SIGNED_OUT = "hive:signed-out"
 """The event that a request of htmx without a session triggers in the browser."""
 
@@ -135,9 +147,12 @@ def rendered(
         "csrf": call.csrf() if call is not None else None,
         "here": request.url.path,
         "who": _named(call) if call is not None else None,
+        "places": [one for one in PLACES if call is not None and one[1] & call.principal.roles],
+        "theme": theme if (theme := request.cookies.get("theme")) in THEMES else None,
+        "in_part": request.headers.get("hx-request") == "true",
         **context,
     }
-    if request.headers.get("hx-request") == "true":
+    if values["in_part"]:
         text = "".join(page.blocks["content"](page.new_context(values)))
         # A script drops the part where its page was opened by another user.
         return HTMLResponse(text, status, headers=HEADERS | ({"X-Hive-Me": _named(call)} if call is not None else {}))

@@ -72,7 +72,14 @@
   const trials = [];
   let plot = null;
 
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  // The colour itself: the variable has one for light and one for dark.
+  const colour = (name) => {
+    const place = document.getElementById("chart");
+    place.style.color = `var(${name})`;
+    const found = getComputedStyle(place).color;
+    place.style.color = "";
+    return found;
+  };
 
   function series() {
     let train = null;
