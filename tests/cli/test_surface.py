@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -92,3 +94,20 @@ def test_the_page_about_workspaces_names_every_command() -> None:
         found = [one for row in named if first in {one.split()[0] for one in row} for one in row]
         assert found, first
         assert not rest or any(rest[0] in one.split()[:2] for one in found), (first, *rest)
+
+
+def test_ctrl_c_while_the_command_is_being_imported_shows_no_traceback() -> None:
+    script = """
+import sys
+import hive_agents.__main__ as entry
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "hive_agents.cli.main":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+entry.main()
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
