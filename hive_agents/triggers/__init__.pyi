@@ -1,5 +1,6 @@
 from .files import (
     all_triggers as all_triggers,
+    is_anothers_service as is_anothers_service,
     parse_trigger as parse_trigger,
     reached_trigger as reached_trigger,
     reaches as reaches,

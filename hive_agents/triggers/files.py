@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.workspace import Workspace
 
-FOLDER = "triggers"
+FOLDER, SERVICE = "triggers", "service:"
 AGENT_VERSION = "agent_version"
 """The kind of audit entries of agents' deployments."""
 
@@ -56,6 +56,18 @@ def reaches(workspace: Workspace, spec: TriggerSpec, who: Principal | None) -> b
     if who is None or who.tenant == LOCAL_TENANT:
         return True
     return service_principal(workspace, spec.service).tenant in (LOCAL_TENANT, who.tenant)
+
+
+def is_anothers_service(workspace: Workspace, user: str, tenant: str) -> bool:
+    """Return whether a trigger, trusted or not, would act as this user of `access/*.json`, and is not of the tenant:
+    whoever is named so gets its runs."""
+    name = user.removeprefix(SERVICE)
+    for id in trigger_ids(workspace):
+        with suppress(HiveError):
+            service = load_trigger(workspace, id).service
+            if service.removeprefix(SERVICE) == name and service_principal(workspace, service).tenant != tenant:
+                return True
+    return False
 
 
 def reached_trigger(workspace: Workspace, id: str, who: Principal | None) -> TriggerSpec:

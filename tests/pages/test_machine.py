@@ -273,6 +273,25 @@ async def test_no_schedule_of_a_tenants_admin_acts_as_another_tenants_people_or_
     assert sorted((place.root / "triggers").iterdir()) == there
 
 
+@pytest.mark.parametrize("name", ["nightly", "service:nightly"])
+async def test_no_name_that_a_tenants_admin_gives_takes_the_workspaces_schedule(place: Workspace, name: str) -> None:
+    noting_agent(place)
+    nightly = {"id": "nightly", "type": "cron", "agent": "writer", "schedule": "0 2 * * *", "input": {}}
+    write_trigger(place, parse_trigger(json.dumps(nightly), "triggers/nightly.json"))
+    before = {file.name: file.read_text(encoding="utf-8") for file in (place.root / "access").iterdir()}
+    form = {"act": "write", "user": name, "role": ["admin"]}
+    async with served(place, roles=("http",)) as client:
+        await client.post("/login", json={"token": token(place, "root")})
+        assert (await sent(client, "/settings/person", **form)).status_code == 403
+        assert {file.name: file.read_text(encoding="utf-8") for file in (place.root / "access").iterdir()} == before
+        shown = await sent(client, "/settings/person", **form | {"user": f"{name}ly"})
+        assert (await written(client, shown)).status_code == 303
+    async with served(place, roles=("http",)) as client:
+        await client.get("/login", params={"code": login_code(place)})
+        shown = await sent(client, "/settings/person", **form, tenant="acme")
+        assert (await written(client, shown)).status_code == 303
+
+
 def times(shown: str) -> list[str]:
     return re.findall(r'<time datetime="([^"]*)"', shown)
 

@@ -123,6 +123,26 @@ async def test_a_resume_that_is_sent_again_is_told_what_it_came_to(place: Worksp
     assert not any("Let me ask." in json.dumps(one.value) for one in again)
 
 
+@pytest.mark.parametrize("payload", ["the second", {"verb": "respond", "message": "the second"}])
+async def test_a_resume_that_names_no_version_decides_nothing_but_what_was_asked_first(
+    place: Workspace, client: httpx.AsyncClient, payload: Any
+) -> None:
+    both = bearer(place, "root", "operator", "approver")
+    found = await posted(client, "/agui/writer", turn("go"), both)
+    (interrupt,) = found[-1].value["outcome"]["interrupts"]
+    assert interrupt["metadata"]["hive"]["version"] == 1
+    store = ApprovalStore(place)
+    asked = store.get(interrupt["id"])
+    store.revise(asked.id, context=asked.context | {"question": "Which one shall go?"})
+    answer = {"interruptId": asked.id, "status": "resolved", "payload": payload}
+    refused = await client.post("/agui/writer", json=turn("", run="second", resume=[answer]), headers=both)
+    assert (refused.status_code, refused.json()["code"]) == (409, "HIVE-416")
+    assert store.get(asked.id).status == "pending"
+    answer["payload"] = {"verb": "respond", "message": "the second", "version": 2}
+    rest = await posted(client, "/agui/writer", turn("", run="second", resume=[answer]), both)
+    assert rest[-1].value["outcome"] == {"type": "success"}
+
+
 async def test_two_answers_to_one_interrupt_decide_nothing(place: Workspace, client: httpx.AsyncClient) -> None:
     both = bearer(place, "root", "operator", "approver")
     found = await posted(client, "/agui/writer", turn("go"), both)

@@ -7,16 +7,18 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import begin_session, end_session, login_code, mint, revoke
+from hive_agents.access import begin_session, end_session, login_code, mint, revoke, session_of_token
 from hive_agents.access.rules import known_principal
 from hive_agents.host import DocumentImports
 from hive_agents.runs import RunStore, end_person
 from hive_agents.server import streams
 from hive_agents.server.auth import COOKIE, csrf_of
 from hive_agents.server.meta import OPERATIONS
+from tests.sample import hive
 from tests.server.serving import SETTINGS, bearer, sample, served
 
 SENT: dict[str, Any] = {
@@ -90,6 +92,46 @@ async def test_a_stream_ends_with_its_callers_rights(tmp_path: Any, monkeypatch:
         assert [task.exception() for task in done] == [None] * len(done)
         again = await client.get("/api/events", headers=headers)
         assert again.status_code in (401, 403)
+
+
+@pytest.mark.parametrize("what", ["a group", "a role", "the entry"])
+async def test_a_token_of_before_has_no_more_than_is_left(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Of one who searches and decides: by HTTP and by commands, and by a session that began with it."""
+    place = sample(tmp_path / "ws", SETTINGS)
+    token = mint(place, known_principal(place, "dana"), 600).token
+    session = session_of_token(place, token)
+    doc_id, tries = "sops/deviation-closure.md", [("GET", "/api/approvals"), ("POST", "/api/query")]
+    tries.append(("GET", f"/api/documents/{doc_id}"))
+    by_token = {"Authorization": f"Bearer {token}"}
+    holders = (by_token, {"Cookie": f"{COOKIE}={session}", "X-CSRF-Token": csrf_of(session)})
+    monkeypatch.setenv("HIVE_TOKEN", token)
+    commands = (("approvals", "list"), ("query", "deviation closure"), ("chat", "how are deviations closed?"))
+
+    async def answers(client: httpx.AsyncClient) -> list[set[int]]:
+        sent = {"POST": {"json": {"query": "deviation closure"}}}
+        return [
+            {(await client.request(*one, headers=held, **sent.get(one[0], {}))).status_code for held in holders}
+            for one in tries
+        ]
+
+    def told() -> list[tuple[int, bool]]:
+        ran = [hive(*command, "-w", place.root, "--json") for command in commands]
+        return [(one.code, doc_id in one.out) for one in ran]
+
+    async with served(place, roles=("http",)) as client:
+        assert await answers(client) == [{200}, {200}, {200}]
+        assert await asyncio.to_thread(told) == [(0, False), (0, True), (0, True)]
+        taken: dict[str, dict[str, Any]] = {"a group": {"groups": []}, "a role": {"roles": ["approver"]}}
+        edited(place, lambda people: people["dana"].update(taken[what]) if what in taken else people.pop("dana"))
+        after, ran = await answers(client), await asyncio.to_thread(told)
+    if what == "a group":
+        assert (after, ran) == ([{200}, {200}, {404}], [(0, False)] * 3)
+    elif what == "a role":
+        assert (after, ran[0]) == ([{200}, {403}, {403}], (0, False))
+    else:
+        assert (after, ran) == ([{401}] * 3, [(2, False)] * 3)
 
 
 async def test_every_stream_counts_for_its_caller_alone(tmp_path: Any) -> None:

@@ -31,6 +31,7 @@ from hive_agents.server.account import tenant_of
 from hive_agents.server.auth import ADMIN, Call
 from hive_agents.server.pages.view import Pages, seen_other
 from hive_agents.store import FileChange, digest_of, write_changes
+from hive_agents.triggers import is_anothers_service
 from hive_agents.workspace.credentials import CredentialStore
 
 pages = Pages()
@@ -78,6 +79,10 @@ def change_person(call: Call) -> dict[str, Any] | Response:
         entry = _entry(PrincipalEntry, call, groups=names_in(call, "groups"), roles=call.all_sent("role"))
         if user in AccessRules.load(place).principals:
             _own_person(call, user)
+        elif (tenant := tenant_of(call)) is not None and is_anothers_service(place, user, tenant):
+            message = f'a schedule that is not of your tenant acts as "{user}"'
+            fix = "choose another name, or ask the workspace's owner"
+            raise HiveError.of("HIVE-415", message, fix=fix, exit_code=1)
         return changed(call, lambda: [access_change(place, "principals", user, entry)], PEOPLE, "written", entries=True)
     known = _own_person(call, user)
 

@@ -107,16 +107,19 @@ def _events_before(call: Call, run_id: str, requests: set[str]) -> int:
 
 def _answer(status: str, payload: Any) -> Decide:
     """Return the decision of a `resume` entry: a payload is the body of `POST /api/approvals/{request_id}/decide`, or
-    a text, which responds; a cancelled entry rejects."""
+    a text, which responds; a cancelled entry rejects. One that names no content is on what was asked first: whoever
+    holds a stream open isn't told that another approver has changed it."""
     if status == "cancelled":
         return Decide(verb="reject")
     if isinstance(payload, str):
-        return Decide(verb="respond", message=payload)
+        payload = {"verb": "respond", "message": payload}
     if not isinstance(payload, dict) or "verb" not in payload:
         fix = 'send {"verb": "approve"}, or one of its allowed_decisions'
         raise HiveError.of("HIVE-409", "the payload of a resume entry decides nothing", fix=fix, exit_code=2)
     fields = {name: value for name, value in payload.items() if name in Decide.model_fields}
-    return load_value(Decide, fields, "body")
+    answer = load_value(Decide, fields, "body")
+    names_content = answer.verb == "reject" or answer.content_hash is not None or answer.version is not None
+    return answer if names_content else answer.model_copy(update={"version": 1})
 
 
 def agent_input(call: Call, agent: str, inputs: Any, text: str) -> dict[str, Any]:

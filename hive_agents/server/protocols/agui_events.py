@@ -167,7 +167,11 @@ class Projection:
     def _interrupt(self, approval_id: str) -> Interrupt:
         request = ApprovalStore(self._call.workspace).get(approval_id)
         may_view_all = self._may_view_all()
-        facts: dict[str, Any] = {"kind": request.kind, "allowed_decisions": request.allowed_decisions}
+        facts: dict[str, Any] = {
+            "kind": request.kind,
+            "allowed_decisions": request.allowed_decisions,
+            "version": request.version,
+        }
         if may_view_all:
             facts |= {name: request.context[name] for name in ("tool", "args", "question", "options", "node")
                      if name in request.context}  # fmt: skip
