@@ -93,10 +93,15 @@ def _with_margins(body: Element, margins: Iterable[Element]) -> None:
     said = _text(body)
     for paragraph in [part for margin in margins for part in margin.iter(W + "p")]:
         text = " ".join(_text(paragraph).split())
-        if len(_PAGE_NUMBERS.sub("", text)) < 3 or text in said:
+        if not says_more(text) or text in said:
             continue
         said += f"\n{text}"
         body.insert(len(body) - (len(body) > 0 and body[-1].tag == W + "sectPr"), _paragraph_of(text))
+
+
+def says_more(text: str) -> bool:
+    """Return whether a header or footer says more than the number of its page."""
+    return len(_PAGE_NUMBERS.sub("", text)) >= 3
 
 
 def _local(element: Element) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from bs4 import BeautifulSoup, Tag
 from bs4.dammit import EncodingDetector
+from bs4.element import NavigableString
 from markdownify import MarkdownConverter
 
 from hive_agents.readers.decoding import decode
@@ -52,6 +53,8 @@ _PARTS = frozenset({"thead", "tbody", "tfoot"})
 _ENDED_BY = {
     "li": (frozenset({"li"}), frozenset({"ul", "ol", "menu", "dir"})),
     **dict.fromkeys(("dt", "dd"), (frozenset({"dt", "dd"}), frozenset({"dl"}))),
+    "option": (frozenset({"option"}), frozenset({"select", "datalist"})),
+    "optgroup": (frozenset({"optgroup"}), frozenset({"select", "datalist"})),
     "tr": (frozenset({"tr"}), frozenset({"table"})),
     **dict.fromkeys(_CELLS, (_CELLS, frozenset({"tr", "table"}))),
     **dict.fromkeys(_PARTS, (_PARTS, frozenset({"table"}))),
@@ -92,6 +95,7 @@ def from_markup(markup: str) -> Imported:
         soup = _Page(markup, "html.parser")
     if soup.find(True) is None:
         raise ImportFailure("holds no HTML; a plain text has the suffix .txt")
+    _gather(soup)
     left_out = as_shown(soup)
     left_out["levels of nesting"] += soup.too_deep
     head_title = " ".join(soup.title.get_text(" ").split()) if soup.title else ""
@@ -104,6 +108,24 @@ def from_markup(markup: str) -> Imported:
     markdown = _Converter().convert_soup(content)
     markdown = _RULES_AROUND.sub("", re.sub(r"[ \t]+$|^\\$", "", markdown, flags=re.M).strip())
     return Imported(re.sub(r"\n{3,}", "\n\n", markdown) + "\n", title or None, left_out=left_out)
+
+
+def _gather(soup: BeautifulSoup) -> None:
+    """Move what stands around the body into it, as browsers do: texts of the head, and what follows the end."""
+    body = soup.body
+    if body is None:
+        return
+    before: list[Any] = []
+    for holder in filter(None, (soup, soup.html, soup.head)):
+        passed = False
+        for node in list(holder.children):
+            passed = passed or node is body or node is soup.html
+            is_text = type(node) is NavigableString and str(node).strip()
+            if is_text and not passed:
+                before.append(node.extract())
+            elif passed and (is_text or isinstance(node, Tag)) and node not in (body, soup.html):
+                body.append(node.extract())
+    body.insert(0, *before)
 
 
 def _title(head_title: str, content: Tag) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from hive_agents.base import HiveError
@@ -28,21 +30,25 @@ _ATTRIBUTES = re.compile(rf"(?<![ \t])[ \t]*\{{(?::[^{{}}\n]*|[ ]?[.#][\w:-]+(?:
 _SNIPPET = re.compile(r"^[ \t]*-{1,}8<-{1,}[ \t]+\"[^\"\n]*\"[ \t]*\n?", re.M)
 
 
-def without_extensions(text: str) -> str:
+def without_extensions(text: str, left_out: Counter[str]) -> str:
     """Return the text with admonitions and tabs as paragraphs below their titles, without attributes and snippets.
 
-    >>> without_extensions('!!! warning\\n    It is hot.\\n')
+    Snippets, which are other files' texts, are counted in `left_out`.
+
+    >>> without_extensions('!!! warning\\n    It is hot.\\n', Counter())
     '**Warning**\\n\\nIt is hot.\\n'
-    >>> without_extensions("## Pairing {#pairing}\\n")
+    >>> without_extensions("## Pairing {#pairing}\\n", Counter())
     '## Pairing\\n'
     """
     if "!!!" in text or "???" in text or "===" in text:
         text = "\n".join(_outdented(text.split("\n")))
-    return outside_code(text, _without_marks)
+    return outside_code(text, partial(_without_marks, left_out))
 
 
-def _without_marks(text: str) -> str:
-    return _ATTRIBUTES.sub("", _SNIPPET.sub("", text))
+def _without_marks(left_out: Counter[str], text: str) -> str:
+    text, snippets = _SNIPPET.subn("", text)
+    left_out["snippets of other files"] += snippets
+    return _ATTRIBUTES.sub("", text)
 
 
 def _outdented(lines: list[str]) -> list[str]:
@@ -109,17 +115,19 @@ _JSX_TEXT = re.compile(r"\{\s*(['\"`])((?:(?!\1).)*)\1\s*\}")
 def from_markdown(data: bytes) -> Imported:
     text = decode(data)
     metadata, body, is_yaml = split(text)
-    clean = without_html(outside_code(without_extensions(body), _without_shortcodes))
+    left_out: Counter[str] = Counter()
+    clean = without_html(outside_code(without_extensions(body, left_out), partial(_without_shortcodes, left_out)))
     if is_yaml and clean == body:
         return Imported(clean, _title(metadata), metadata, source=text)
-    return Imported(clean, _title(metadata) or first_heading(clean) or None, metadata)
+    return Imported(clean, _title(metadata) or first_heading(clean) or None, metadata, left_out=left_out)
 
 
 def from_mdx(data: bytes) -> Imported:
     metadata, body, _ = split(decode(data))
-    body = outside_code(without_extensions(body), _without_jsx)
-    clean = without_html(outside_code(body, _without_shortcodes))
-    return Imported(clean, _title(metadata) or first_heading(clean) or None, metadata)
+    left_out: Counter[str] = Counter()
+    body = outside_code(without_extensions(body, left_out), _without_jsx)
+    clean = without_html(outside_code(body, partial(_without_shortcodes, left_out)))
+    return Imported(clean, _title(metadata) or first_heading(clean) or None, metadata, left_out=left_out)
 
 
 def _title(metadata: dict[str, Any]) -> str | None:
@@ -171,8 +179,10 @@ def _is_prose(block: str) -> bool:
     return any(odd[:1]) or sum(odd) * 2 > len(odd)
 
 
-def _without_shortcodes(text: str) -> str:
-    return _dropped(_shortcodes(text), _SHORTCODE_WORDS, text)
+def _without_shortcodes(left_out: Counter[str], text: str) -> str:
+    spans = list(_shortcodes(text))
+    left_out["calls of templates"] += sum(not text.startswith(("<!--", "{/*"), begin) for begin, _ in spans)
+    return _dropped(spans, _SHORTCODE_WORDS, text)
 
 
 def _shortcodes(text: str) -> Iterator[tuple[int, int]]:

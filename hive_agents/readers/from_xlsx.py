@@ -21,7 +21,7 @@ from hive_agents.readers.imported import Imported, TableRow
 from hive_agents.readers.markdown import escape, plain_lines
 from hive_agents.readers.number_formats import iso_date, printed_date, printed_duration, printed_number
 from hive_agents.readers.office import checked_package
-from hive_agents.readers.rows import path_part, require_document, rows_as_markdown, rows_of_texts
+from hive_agents.readers.rows import book_as_markdown, require_document, rows_of_book
 
 _DRAWING = re.compile(r"xl/drawings/drawing\d*\.xml")
 _PARTS_LEFT_OUT = {
@@ -33,25 +33,16 @@ _PARTS_LEFT_OUT = {
 
 def from_xlsx(data: bytes, settings: Set[str]) -> Imported:
     book = _Book(data, settings)
-    parts = [f"## {escape(name)}\n\n{rows_as_markdown(rows)}" for name, rows in book.sheets()]
-    parts += [plain_lines(escape(text)) for text in book.boxes()]
+    parts = [book_as_markdown(book.sheets()), *(plain_lines(escape(text)) for text in book.boxes())]
+    parts = list(filter(None, parts))
     title = str(book.book.properties.title or "").strip()
     return Imported("\n\n".join(parts) + "\n" if parts else "", title or None, left_out=book.left_out)
 
 
 def xlsx_rows(data: bytes, settings: Set[str]) -> list[TableRow] | None:
     """Return the rows of a workbook whose sheets all have texts, None for any other."""
-    documents: list[TableRow] = []
     book = _Book(data, settings, shown=False)
-    sheets = list(book.sheets())
-    for name, (head, *rows) in sheets:
-        table = [head, *rows] if len(sheets) == 1 else [[*head, "sheet"], *([*row, name] for row in rows)]
-        sheet_rows = rows_of_texts(table)
-        if sheet_rows is None:
-            return None
-        documents += [row._replace(key=f"{path_part(name)} {row.key}") for row in sheet_rows]
-    left_out = {kind: number for kind, number in book.left_out.items() if number}
-    return [documents[0]._replace(left_out=left_out), *documents[1:]] if documents else None
+    return rows_of_book(list(book.sheets()), book.left_out)
 
 
 class _Book:

@@ -57,6 +57,8 @@ def as_shown(soup: BeautifulSoup) -> Counter[str]:
             form.name = "div"
     _buttons(soup, left_out)
     for control in soup.find_all(["input", "select", "textarea"]):
+        if control.name == "select":
+            _choose(control, left_out)
         control.replace_with(_value(control))
     for name, kind in (("iframe", "embedded pages"), ("object", "embedded objects"), ("video", "videos")):
         remove(soup.find_all(name), left_out, kind, always=True)
@@ -115,6 +117,8 @@ def _is_question(form: Tag) -> bool:
 def _buttons(soup: BeautifulSoup, left_out: Counter[str]) -> None:
     """Keep the buttons that are a heading, or open what is below them; the others act on the page."""
     for button in soup.select("button, [role=button]"):
+        if button.decomposed:  # within another
+            continue
         names = [*(button.get("class") or []), *(button.parent.get("class") or [] if button.parent else [])]
         if button.find_parent(_IN_A_TITLE) is not None:
             button.unwrap()
@@ -126,16 +130,22 @@ def _buttons(soup: BeautifulSoup, left_out: Counter[str]) -> None:
             remove([button], left_out, "buttons")
 
 
+def _choose(select: Tag, left_out: Counter[str]) -> None:
+    """Remove the options that aren't chosen; a browser chooses the first where none is."""
+    options = select.find_all("option")
+    chosen = [option for option in options if option.has_attr("selected")]
+    if not chosen and not select.has_attr("multiple"):
+        chosen = options[:1]
+    remove([option for option in options if option not in chosen], left_out, "options that aren't chosen")
+
+
 def _value(control: Tag) -> str:
     """Return the text that a control shows: a mark, what was typed, or what was chosen."""
     if control.name == "textarea":
         return control.get_text()
     if control.name == "select":
-        options = control.find_all("option")
-        chosen = [option for option in options if option.has_attr("selected")]
-        if not chosen and not control.has_attr("multiple"):
-            chosen = options[:1]  # what a browser shows
-        return ", ".join(" ".join(option.get_text(" ").split()) for option in chosen)
+        chosen = ", ".join(" ".join(option.get_text(" ").split()) for option in control.find_all("option"))
+        return f"{chosen} " if isinstance(control.next_sibling, Tag) else chosen
     kind = str(control.get("type") or "").lower()
     if kind in ("checkbox", "radio"):
         after = control.next_sibling

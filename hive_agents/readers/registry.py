@@ -48,13 +48,13 @@ READERS = {
             "from_markdown:from_markdown",
             extra=None,
             small=200_000,
-            version=19,
+            version=20,
         ),
-        Reader("mdx", ".mdx", "text/mdx", "from_markdown:from_mdx", extra=None, version=19),
+        Reader("mdx", ".mdx", "text/mdx", "from_markdown:from_mdx", extra=None, version=20),
         Reader("text", ".txt .text .log", "text/plain", "from_text:from_text", extra=None, small=200_000),
         Reader("rst", ".rst", "text/x-rst", "rst:from_rst_bytes"),
         Reader("asciidoc", ".adoc .asc .asciidoc", "text/asciidoc", "from_asciidoc:from_asciidoc", extra=None),
-        Reader("html", ".html .htm .xhtml", "text/html", "from_html:from_html", version=21),
+        Reader("html", ".html .htm .xhtml", "text/html", "from_html:from_html", version=22),
         Reader("notebook", ".ipynb", "application/x-ipynb+json", "from_notebook:from_notebook", extra=None),
         Reader("csv", ".csv .tsv", "text/csv", "from_csv:from_csv", "from_csv:csv_rows", version=20),
         Reader("json", ".json", "application/json", "from_json:from_json", "from_json:json_rows", version=19),
@@ -93,6 +93,22 @@ READERS = {
             flat=False,
             version=22,
         ),
+        *(
+            Reader(
+                kind,
+                suffixes,
+                f"application/vnd.oasis.opendocument.{of}",
+                f"from_odf:from_{kind}",
+                "from_odf:ods_rows" if kind == "ods" else None,
+                settings=frozenset({"comments", "deleted"} if kind == "odt" else {"hidden"}),
+                flat=False,
+            )
+            for kind, suffixes, of in (
+                ("odt", ".odt .ott .fodt", "text"),
+                ("ods", ".ods .ots .fods", "spreadsheet"),
+                ("odp", ".odp .otp .fodp", "presentation"),
+            )
+        ),
     )
 }
 KINDS = {suffix: reader.kind for reader in READERS.values() for suffix in reader.suffixes.split()}
@@ -101,6 +117,20 @@ _PLAIN = re.compile(
     r"(?i)^(readme|news|changes|changelog|history|copyright|copying|licen[cs]e|authors|contributors|contributing|"
     r"credits|thanks|notice|todo|faq|hacking|install|maintainers|security|bugs|porting|upgrading|announce)\b"
 )
+_SAVED_AS = {
+    old: new
+    for new, olds in {
+        ".docx": ".doc .dot .rtf .wpd .wps .pages",
+        ".xlsx": ".xls .xlt .xlsb .numbers",
+        ".pptx": ".ppt .pps .pot .key",
+        ".odt": ".sxw",
+        ".ods": ".sxc",
+        ".odp": ".sxi",
+        ".eml": ".msg",
+    }.items()
+    for old in olds.split()
+}
+"""Kinds that aren't read, with the one as which their programs can save them."""
 _MANUAL = re.compile(r"(?!.*\.so\.)[^/]+\.[1-8][a-z]{0,3}(?:\.gz)?")
 
 
@@ -122,10 +152,16 @@ def unsupported(name: str) -> ImportFailure:
     ('.jpg: not a supported kind of file', '.gz: not a supported kind of file')
     >>> str(unsupported("ls.1.gz"))
     '.1.gz (a source of `man`: import what `man` prints): not a supported kind of file'
+    >>> str(unsupported("Plan.DOC"))
+    '.DOC (save it as .docx; many at once: `soffice --convert-to docx *.DOC`): not a supported kind of file'
     """
     packed = ".gz" if name.lower().endswith(".gz") else ""
     suffix = PurePath(name.removesuffix(packed)).suffix + packed
-    if _MANUAL.fullmatch(name):
+    saved_as = _SAVED_AS.get(suffix.lower())
+    if saved_as is not None:
+        by = f"; many at once: `soffice --convert-to {saved_as[1:]} *{suffix}`" if saved_as != ".eml" else ""
+        suffix += f" (save it as {saved_as}{by})"
+    elif _MANUAL.fullmatch(name):
         suffix += " (a source of `man`: import what `man` prints)"
     return ImportFailure(f"{suffix or 'no suffix'}{UNSUPPORTED}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -183,6 +183,24 @@ def rows_as_markdown(rows: Sequence[Sequence[str]]) -> str:
     shown = [[escape(without_tags(cell)) for cell in row] for row in rows]
     runs = _runs(shown[1:]) if rows and is_head(rows[0]) else [shown[1:]]
     return "\n\n".join(table([*shown[:1], *run]) for run in runs) if len(shown) > 1 else table(shown)
+
+
+def book_as_markdown(sheets: Iterable[tuple[str, list[list[str]]]]) -> str:
+    """Return the sheets of a workbook, each as a table below its name. Raises: ImportFailure for a data set."""
+    return "\n\n".join(f"## {escape(name)}\n\n{rows_as_markdown(rows)}" for name, rows in sheets)
+
+
+def rows_of_book(sheets: Sequence[tuple[str, list[list[str]]]], left_out: Mapping[str, int]) -> list[TableRow] | None:
+    """Return the rows of a workbook whose sheets all have texts, None for any other."""
+    documents: list[TableRow] = []
+    for name, (head, *rows) in sheets:
+        table = [head, *rows] if len(sheets) == 1 else [[*head, "sheet"], *([*row, name] for row in rows)]
+        sheet_rows = rows_of_texts(table)
+        if sheet_rows is None:
+            return None
+        documents += [row._replace(key=f"{path_part(name)} {row.key}") for row in sheet_rows]
+    counted = {kind: number for kind, number in left_out.items() if number}
+    return [documents[0]._replace(left_out=counted), *documents[1:]] if documents else None
 
 
 def require_document(cells: int) -> None:

@@ -436,3 +436,27 @@ def test_a_narrow_digit_ends_no_word() -> None:
 def test_words_of_a_pdf_that_lead_up_stay_whole() -> None:
     up = "BT FONT 0 1 -1 0 200 72 Tm (a billable hill) Tj ET BT FONT 72 40 Td (some) Tj 40 0 Td (words) Tj ET"
     assert drawn(page=up).split() == "a billable hill some words".split()
+
+
+def test_what_stands_around_the_body_of_a_page_is_in_it_as_in_a_browser() -> None:
+    markup = b"Notice<html><head>{% if x %}<title>T</title></head><body><p>one</p></body></html><p>after</p> end"
+    shown = convert_bytes("a.html", markup).markdown
+    assert re.findall(r"\w+", shown) == ["Notice", "if", "x", "one", "after", "end"]
+
+
+def test_options_that_are_not_chosen_are_counted() -> None:
+    imported = convert_bytes(
+        "a.html", b"<p>Plan</p><select><option>Small<option selected>Large</select><select multiple><option>X</select>"
+    )
+    assert imported.markdown.split() == ["Plan", "Large"]
+    assert imported.left_out == {"options that aren't chosen": 2}
+
+
+def test_a_button_within_a_button_costs_no_page() -> None:
+    imported = convert_bytes("a.html", b"<button>Go <span role=button>on</span></button><p>Text.</p>")
+    assert imported.markdown == "Text.\n"
+
+
+def test_calls_of_templates_and_snippets_in_markdown_are_counted() -> None:
+    text = '# A\n\n{% include "x.html" %}\n\nSee {{< ref "b" >}}. <!-- no -->\n\n--8<-- "c.md"\n'
+    assert convert_bytes("a.md", text.encode()).left_out == {"calls of templates": 2, "snippets of other files": 1}

@@ -1,0 +1,261 @@
+"""What files show, said by other programs than the readers that are measured.
+
+Chromium says it of HTML, and of what `cmark-gfm` makes of Markdown and Debian's docutils of reStructuredText;
+`pdftotext` of PDF, LibreOffice and the texts in their XML of office files, `mshow` of mails. Plain texts and CSV say it
+themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unicodedata
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+_SHOWN = """() => {
+    document.querySelectorAll('noscript').forEach(each => each.remove());
+    return document.body ? document.body.innerText : '';
+}"""
+"""What a browser shows that runs scripts, which this one doesn't."""
+_BETWEEN = re.compile(r"(?<=\w)[-\u2010\u00ad]\s*\n\s*(?=\w)|[\u00ad\u200b-\u200d\ufeff]")
+_LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f\x0b\x0c\x0d\x0e\x0f", ("ff", "fi", "fl", "ffi", "ffl") * 2, strict=True))
+"""What pdftotext gives as control characters, of TeX's fonts."""
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:[\w.-]+:.*\n|[ \t].*\n|- .*\n|#.*\n|\s*\n)+?---[ \t]*\n")
+_RENDERERS = {
+    "markdown": ["cmark-gfm", "--unsafe", "-e", "table", "-e", "strikethrough", "-e", "autolink", "-e", "tasklist"],
+    "rst": ["/usr/share/docutils/scripts/python3/rst2html5", "--report=5", "--halt=5", "--no-file-insertion", "-q"],
+}
+_OF_MSHOW = re.compile(
+    r"^(?:--- )+.*---\n|^no filter or default handler\n|^--- \d+:.*\n|(?<=\d) \(\d+ (?:year|week|day|hour|minute).*\)$",
+    re.M,
+)
+
+
+@dataclass
+class Told:
+    """What a file shows: its words, and those of passages that belong to a kind of things left out."""
+
+    shown: Counter[str]
+    apart: dict[str, Counter[str]] = field(default_factory=dict)
+
+
+def words(text: str) -> Counter[str]:
+    text = unicodedata.normalize("NFKC", _BETWEEN.sub("", text)).casefold()
+    return Counter(re.findall(r"[^\W_]+", text))
+
+
+async def pages(paths: list[Path]) -> dict[Path, Told]:
+    """Return what Chromium shows of HTML files."""
+    from playwright.async_api import async_playwright
+
+    shown: dict[Path, Told] = {}
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        context = await browser.new_context(java_script_enabled=False, offline=True)
+        page = await context.new_page()
+        for path in paths:
+            try:
+                await page.goto(path.resolve().as_uri(), wait_until="domcontentloaded", timeout=10_000)
+                text = await page.evaluate(_SHOWN)
+                if page.url == path.resolve().as_uri():  # else it leads to another page, which the reader wasn't given
+                    shown[path] = Told(words(text))
+            except Exception as error:  # a page that the browser can't open says nothing of the reader
+                print(f"{path}: {str(error).splitlines()[0]}", file=sys.stderr)
+                await page.close()
+                page = await context.new_page()
+        await browser.close()
+    return shown
+
+
+def printed(path: Path) -> Told:
+    done = subprocess.run(["pdftotext", str(path), "-"], capture_output=True, timeout=120)
+    return Told(printed_words(done.stdout.decode("utf-8", "replace")))
+
+
+def printed_words(text: str) -> Counter[str]:
+    # A form feed that begins a line is the end of a page.
+    return words(re.sub(r"[\x1b-\x1f\v\r-\x0f]|(?<=[^\n\f])\f", lambda sign: _LIGATURES[sign[0]], text))
+
+
+def _local(part: ElementTree.Element) -> str:
+    return part.tag.rpartition("}")[2]
+
+
+def _trees(archive: zipfile.ZipFile, pattern: str) -> Iterator[tuple[str, ElementTree.Element]]:
+    for name in sorted(archive.namelist()):
+        if re.fullmatch(pattern, name):
+            yield name, ElementTree.fromstring(archive.read(name))
+
+
+def _said(part: ElementTree.Element, within: str = "t") -> str:
+    pieces = []
+    for each in part.iter():
+        if _local(each) == within and each.text:
+            pieces.append(each.text)
+        elif _local(each) in ("p", "br", "tab", "cr", "tc", "si", "noBreakHyphen"):
+            pieces.append("\n")
+    return "".join(pieces)
+
+
+def _value_of(holder: ElementTree.Element, name: str) -> str:
+    part = next((part for part in holder.iter() if _local(part) == name), None)
+    return "" if part is None else "".join(part.attrib.values())
+
+
+def document(path: Path) -> Told:
+    """Return the words of a DOCX: its text and notes, one of the alternatives of a drawing, no deleted passages."""
+    parts, contents, hidden = [], [], []
+    with zipfile.ZipFile(path) as archive:
+        named = {
+            next((text for key, text in style.attrib.items() if key.endswith("}styleId")), ""): _value_of(style, "name")
+            for _, tree in _trees(archive, r"word/styles\.xml")
+            for style in tree.iter()
+            if _local(style) == "style"
+        }
+        for _, tree in _trees(archive, r"word/(?:document|footnotes|endnotes)\d*\.xml"):
+            for holder in list(tree.iter()):
+                for child in list(holder):
+                    if _local(child) in ("Fallback", "moveFrom"):
+                        holder.remove(child)
+            for paragraph in (part for part in tree.iter() if _local(part) == "p"):
+                if named.get(_value_of(paragraph, "pStyle"), "").lower().startswith(("toc", "table of figures")):
+                    contents.append(_said(paragraph))
+            hidden += [
+                _said(run)
+                for run in tree.iter()
+                if _local(run) == "r" and any(_local(part) in ("vanish", "webHidden") for part in run.iter())
+            ]
+            parts.append(_said(tree))
+    apart = {"lines of contents": words("\n".join(contents)), "hidden passages": words("\n".join(hidden))}
+    return Told(words("\n".join(parts)), apart)
+
+
+def workbook(path: Path) -> Told:
+    parts, hidden = [], []
+    with zipfile.ZipFile(path) as archive:
+        texts = [
+            "".join(t.text or "" for r in item for t in ([r] if _local(r) == "t" else r if _local(r) == "r" else [])
+                    if _local(t) == "t")
+            for _, tree in _trees(archive, r"xl/sharedStrings\.xml")
+            for item in tree
+        ]  # fmt: skip
+        states = [
+            each.get("state") for _, tree in _trees(archive, r"xl/workbook\.xml") for each in tree.iter()
+            if _local(each) == "sheet"
+        ]  # fmt: skip
+        out_of_sight = any(state in ("hidden", "veryHidden") for state in states)
+        for _, tree in _trees(archive, r"xl/worksheets/sheet\d*\.xml"):
+            for row in (part for part in tree.iter() if _local(part) == "row"):
+                for cell in row:
+                    value = next((part.text or "" for part in cell if _local(part) == "v"), "")
+                    kind = cell.get("t")
+                    text = (
+                        texts[int(value)] if kind == "s" and value.strip().isdigit() and int(value) < len(texts)
+                        else value if kind == "str" else _said(cell) if kind == "inlineStr" else ""
+                    )  # fmt: skip
+                    parts.append(text)
+                    if row.get("hidden") in ("1", "true"):
+                        hidden.append(text)
+            spans = [part for part in tree.iter() if _local(part) == "col" and part.get("hidden") in ("1", "true")]
+            out_of_sight = out_of_sight or bool(spans)
+    everything = words("\n".join(parts))
+    # Which sheet and column is hidden is not resolved here: where one is, its words can't be told from the others'.
+    some = everything if out_of_sight else Counter()
+    return Told(everything, {"hidden rows": words("\n".join(hidden)), "hidden sheets": some, "hidden columns": some})
+
+
+def slides(path: Path) -> Told:
+    parts, hidden = [], []
+    with zipfile.ZipFile(path) as archive:
+        for _, tree in _trees(archive, r"ppt/slides/slide\d+\.xml"):
+            text = _said(tree)
+            parts.append(text)
+            if tree.get("show") in ("0", "false"):
+                hidden.append(text)
+    return Told(words("\n".join(parts)), {"hidden slides": words("\n".join(hidden))})
+
+
+def opened(path: Path) -> Told:
+    """Return the words of an OpenDocument text or deck, with its notes and boxes, without what was deleted."""
+    contents, parts = [], []
+    with zipfile.ZipFile(path) as archive:
+        for _, tree in _trees(archive, r"content\.xml"):
+            for holder in list(tree.iter()):
+                for child in list(holder):
+                    if _local(child) in ("tracked-changes", "annotation", "forms", "title", "desc"):
+                        tail = child.tail or ""
+                        child.clear()
+                        child.tail = tail
+                    elif _local(child).endswith(("-of-content", "-index")):
+                        contents += ["".join(part.itertext()) for part in child.iter() if _local(part) == "p"]
+            parts += [_drawn(part) for part in tree.iter() if _local(part) in ("p", "h")]
+    return Told(words("\n".join(parts)), {"lines of contents": words("\n".join(contents))})
+
+
+def _drawn(paragraph: ElementTree.Element) -> str:
+    """Return a paragraph's text without those of the paragraphs within it."""
+    text = paragraph.text or ""
+    for part in paragraph:
+        if _local(part) in ("p", "h"):
+            text += "\n"
+        else:
+            text += ("\n" if _local(part) in ("s", "tab", "line-break", "frame") else "") + _drawn(part)
+        text += part.tail or ""
+    return text
+
+
+OFFICE = {"docx": document, "xlsx": workbook, "pptx": slides, "odt": opened, "odp": opened}
+"""What the XML says beside LibreOffice, which shows no footnotes of a text, and leaves out what is hidden."""
+
+
+def rendered(paths: Sequence[Path], kind: str) -> dict[Path, Told]:
+    """Return what Chromium shows of Markdown by cmark-gfm, or of reStructuredText by docutils of Debian."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = {}
+        for number, path in enumerate(paths):
+            text = _FRONT_MATTER.sub("", path.read_text(encoding="utf-8-sig", errors="replace"))
+            page = Path(folder) / f"{number}.html"
+            done = subprocess.run(_RENDERERS[kind], input=text.encode(), capture_output=True, cwd=folder)
+            body = done.stdout.decode("utf-8", "replace")
+            page.write_text(f"<meta charset=utf-8>{body}" if kind == "markdown" else body, encoding="utf-8")
+            files[page] = path
+        found = asyncio.run(pages(list(files)))
+    return {files[page]: told for page, told in found.items()}
+
+
+def itself(path: Path) -> Told:
+    """Return the words of a text that is as it is shown."""
+    data = path.read_bytes()
+    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    try:
+        return Told(words(data.decode("utf-16" if wide else "utf-8-sig")))
+    except UnicodeDecodeError:
+        return Told(words(data.decode("windows-1252", "replace")))
+
+
+def mail(path: Path) -> Told:
+    """Return what `mshow` shows of a mail, HTML by `w3m`, without its own lines about parts."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "filter").write_text("text/html: w3m -dump -T text/html -I UTF-8 -O UTF-8 -cols 200\n")
+        done = subprocess.run(
+            ["mshow", str(path)], capture_output=True, timeout=60,
+            env={**os.environ, "MBLAZE": folder, "LC_ALL": "C.UTF-8"},
+        )  # fmt: skip
+    text = done.stdout.decode("utf-8", "replace")
+    return Told(words(_OF_MSHOW.sub("", text)))
+
+
+ORACLES = {"pdf": printed, "csv": itself, "text": itself, "mail": mail}
