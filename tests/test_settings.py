@@ -184,6 +184,17 @@ def test_file_then_environment_then_flags(tmp_path: Path) -> None:
     assert (found.gate.alpha, found.gate.unjudged, found.server.port) == (0.2, 0.3, 3)
 
 
+def test_each_look_is_at_the_present_file_and_environment(tmp_path: Path) -> None:
+    for n, environment in ((1, {}), (2, {}), (1, {"HIVE_RUNS__MAX_STEPS": "3"}), (1, {"UNKNOWN": "4"})):
+        (tmp_path / "hive.toml").write_text(f"[runs]\nmax_steps = {n}\n")
+        expected = int(environment.get("HIVE_RUNS__MAX_STEPS", n))
+        assert load_settings(tmp_path, environment).runs.max_steps == expected
+    (tmp_path / "hive.toml").write_text("[runs]\nmax_step = 1\n")
+    for _ in range(2):
+        with pytest.raises(HiveError):
+            load_settings(tmp_path, {})
+
+
 def test_environment_holds_every_type(tmp_path: Path) -> None:
     found = settings(
         tmp_path,

@@ -24,7 +24,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from hive_agents.base import Damaged, HiveError
 from hive_agents.base.files import unlinked
 from hive_agents.runs.leases import Lease
-from hive_agents.store import BUSY_SECONDS, RecordsConnection, briefly, connected, database_errors, synchronous
+from hive_agents.store import (
+    BUSY_SECONDS,
+    RecordsConnection,
+    briefly,
+    connected,
+    database_errors,
+    make_file,
+    synchronous,
+)
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
@@ -320,19 +328,24 @@ def _has_tables(connection: PostgresConnection) -> bool:
 
 def _opened(path: Path) -> sqlite3.Connection:
     """Return a connection to a file of checkpoints, with its tables."""
-    from langgraph.checkpoint.sqlite import SqliteSaver
-
     with database_errors(path):
+        make_file(path, _setup)
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
             path.chmod(0o600)
             connection.execute(f"PRAGMA synchronous = {synchronous(path)}")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # counts only before the first table
-            SqliteSaver(connection).setup()
+            _setup(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def _setup(connection: sqlite3.Connection) -> None:
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    SqliteSaver(connection).setup()
 
 
 @contextmanager

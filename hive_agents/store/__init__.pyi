@@ -23,6 +23,7 @@ from .database import (
     file_identity as file_identity,
     give_back as give_back,
     last_number as last_number,
+    make_file as make_file,
     others_connected as others_connected,
     require_writable as require_writable,
     synchronous as synchronous,

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
 
 from hive_agents.base import Busy, HiveError, NewerRelease
-from hive_agents.base.files import locked, unlinked
+from hive_agents.base.files import atomic_create, locked, unlinked
 from hive_agents.store.moved import moved
 from hive_agents.store.schema import MIGRATIONS, SEALS
 from hive_agents.workspace import RemoteDatabase, Workspace
@@ -34,9 +35,6 @@ T = TypeVar("T")
 C = TypeVar("C", covariant=True)
 DatabasePlace = Path | RemoteDatabase
 """Where a database is: an SQLite file, or on a server."""
-_STATEMENTS = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name <> 'sqlite_sequence' ORDER BY rowid"
-_made: dict[tuple[str, ...], list[str]] = {}
-"""The statements that make a new file as migrations do, in a fifth of their time; read from the first one made."""
 ALL = "records"
 """The turn of a transaction that excludes all others."""
 KEPT = 4
@@ -55,6 +53,7 @@ def connect(path: Path) -> sqlite3.Connection:
     """
     with database_errors(path):
         file = unlinked(path)
+        make_file(file, _migrated(MIGRATIONS))
         connection = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             connection.execute(f"PRAGMA synchronous = {synchronous(path)}")
@@ -100,17 +99,40 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         seals = connection.execute(SEALS).fetchall()
         for name, _ in seals:
             connection.execute(f"DROP TRIGGER {name}")
-        is_new = version == 0 and not connection.execute(_STATEMENTS).fetchall()
-        statements = _made.get(MIGRATIONS) if is_new else None
-        for statement in statements or [one for script in MIGRATIONS[version:] for one in script.split(";")]:
+        for statement in [one for script in MIGRATIONS[version:] for one in script.split(";")]:
             if statement.strip():
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-        if is_new:
-            _made[MIGRATIONS] = [statement for (statement,) in connection.execute(_STATEMENTS)]
         for _, sql in seals:
             connection.execute(sql)
         connection.execute("COMMIT")
+
+
+def make_file(path: Path, prepare: Callable[[sqlite3.Connection], object]) -> None:
+    """Make a new file as `prepare` makes one in memory, once in a process: each table on disk would cost more than all.
+
+    Where that can't be done, whoever opens it makes it.
+    """
+    journals = (path.with_name(f"{path.name}-{end}") for end in ("wal", "journal"))  # of a file that is gone
+    if not path.exists() and not any(journal.exists() for journal in journals):
+        with suppress(HiveError, FileNotFoundError):
+            atomic_create(path, _image(prepare), mode=0o600)
+
+
+@cache
+def _image(prepare: Callable[[sqlite3.Connection], object]) -> bytes:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+        made.execute("PRAGMA auto_vacuum = INCREMENTAL")  # counts only before the first table
+        prepare(made)
+        image = bytearray(made.serialize())
+    image[18:20] = b"\2\2"  # journal_mode = WAL, which memory doesn't have
+    return bytes(image)
+
+
+@cache
+def _migrated(migrations: tuple[str, ...]) -> Callable[[sqlite3.Connection], object]:
+    scripts = ";".join([*migrations, f"PRAGMA user_version = {len(migrations)}"])
+    return lambda made: made.executescript(f"BEGIN; {scripts}; COMMIT")
 
 
 def give_back(path: Path) -> None:

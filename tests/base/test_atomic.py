@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from hive_agents.base.errors import HiveError
-from hive_agents.base.files import append_line, atomic_symlink, atomic_write, atomic_write_text, disk_errors, locked
+from hive_agents.base.files import (
+    append_line,
+    atomic_create,
+    atomic_symlink,
+    atomic_write,
+    atomic_write_text,
+    disk_errors,
+    locked,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,6 +66,18 @@ def test_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> No
     assert (raised.value.diagnostics[0].code, raised.value.exit_code) == ("HIVE-403", 3)
     assert [entry.name for entry in tmp_path.iterdir()] == ["f"]
     assert (path / "inside").is_dir()
+
+
+def test_a_file_that_is_there_is_not_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    for data in (b"first", b"second"):
+        atomic_create(path, data, mode=0o600)
+        assert (path.read_bytes(), mode(path)) == (b"first", 0o600)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["f"]
+    with pytest.raises(HiveError) as raised:
+        atomic_create(tmp_path / "gone" / "f", b"", mode=0o600)
+    assert raised.value.diagnostics[0].code == "HIVE-403"
+    assert not (tmp_path / "gone").exists()
 
 
 def test_link_is_replaced_in_one_step(tmp_path: Path) -> None:

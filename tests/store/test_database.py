@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import sqlite3
 import stat
 import subprocess
@@ -74,10 +76,8 @@ def test_schema_has_a_version_and_is_made_once(path: Path, connection: sqlite3.C
     again.close()
 
 
-def test_later_files_of_a_process_have_the_schema_that_migrations_make(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "_made", {})
+def test_a_new_file_has_the_schema_that_migrations_make(path: Path) -> None:
+    path.with_name("migrated.db").touch()  # a file that is there is never replaced
     schemas = []
     for name in ("migrated.db", "made.db", "again.db"):
         made = connect(path.with_name(name))
@@ -87,6 +87,30 @@ def test_later_files_of_a_process_have_the_schema_that_migrations_make(
         made.close()
     assert len(schemas[0][0]) > len(MIGRATIONS)
     assert schemas[0] == schemas[1] == schemas[2]
+
+
+def test_a_new_file_beside_the_journal_of_one_that_is_gone_has_none_of_its_rows(path: Path) -> None:
+    old = connect(path)
+    old.execute(TERM, ("gone",))  # in the journal
+    journal = path.with_name("hive.db-wal").read_bytes()
+    old.close()
+    path.unlink()
+    path.with_name("hive.db-wal").write_bytes(journal)
+    new = connect(path)
+    assert new.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert terms(new) == []
+    new.close()
+
+
+def test_where_a_file_cannot_be_made_at_once_it_is_migrated(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_links(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "no hard links on this disk")
+
+    monkeypatch.setattr(os, "link", without_links)
+    made = connect(path)
+    assert made.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+    assert [one.name for one in path.parent.glob(".hive.db.*")] == []
+    made.close()
 
 
 def test_older_schema_moves_forward_with_its_rows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

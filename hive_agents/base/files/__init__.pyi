@@ -5,6 +5,7 @@ from . import (
 )
 from .atomic import (
     append_line as append_line,
+    atomic_create as atomic_create,
     atomic_symlink as atomic_symlink,
     atomic_write as atomic_write,
     atomic_write_text as atomic_write_text,

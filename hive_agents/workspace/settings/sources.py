@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +29,16 @@ FILE = "hive.toml"
 
 def load_settings(root: Path, environment: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Settings:
     """Return the workspace's settings; raises `HiveError` with every fault of file and environment."""
-    in_file, faults = _from_file(root / FILE)
+    text, given = _text(root / FILE), tuple(_given(environment))
+    return _settings(text, given) if flags is None else _settings.__wrapped__(text, given, flags)
+
+
+@lru_cache(maxsize=16)
+def _settings(
+    text: str | None, environment: Sequence[tuple[str, str]], flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """Return what a file's text and these variables say: each connection to a database asks for it."""
+    in_file, faults = _from_file(text)
     data = in_file
     names: dict[str, str] = {}
     for name, keys, raw in _from_environment(environment):
@@ -86,9 +96,9 @@ class Setting:
 
 def describe_settings(root: Path, environment: Mapping[str, str]) -> list[Setting]:
     """Return every setting by key. Raises: as `load_settings`."""
-    in_file = _flat(_from_file(root / FILE)[0])
+    in_file = _flat(_from_file(_text(root / FILE))[0])
     in_environment: dict[str, Any] = {}
-    for _, keys, raw in _from_environment(environment):
+    for _, keys, raw in _from_environment(tuple(_given(environment))):
         in_environment |= _flat(_nest(keys, raw))
     described = []
     for key, value in _flat(load_settings(root, environment).model_dump()).items():
@@ -114,16 +124,21 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _from_file(path: Path) -> tuple[dict[str, Any], list[Diagnostic]]:
-    import tomllib
-
+def _text(path: Path) -> str | None:
     try:
-        text = jsontext.decode(read_bytes(path), FILE)
+        return jsontext.decode(read_bytes(path), FILE)
     except FileNotFoundError:
-        return {}, []
+        return None
     except OSError as error:
         why = f"{FILE} cannot be read: {error.strerror}"
         raise HiveError.of("HIVE-403", why, file=FILE, path="$", fix="make it a readable file") from None
+
+
+def _from_file(text: str | None) -> tuple[dict[str, Any], list[Diagnostic]]:
+    import tomllib
+
+    if text is None:
+        return {}, []
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -155,14 +170,17 @@ def _line_of(text: str, path: str) -> int | None:
     return heading
 
 
-def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, list[str], Any]]:
-    import json
+def _given(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the variables that are settings, by name."""
+    for name in sorted(name for name in environment if name.startswith("HIVE_")):
+        if name.removeprefix("HIVE_").partition("__")[2]:
+            yield name, environment[name]
 
-    for name in sorted(environment):
+
+def _from_environment(given: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[str], Any]]:
+    for name, text in given:
         section, _, key = name.removeprefix("HIVE_").lower().partition("__")
-        if not name.startswith("HIVE_") or not key:
-            continue
-        raw: Any = environment[name]
+        raw: Any = text
         if raw.startswith(("[", "{")):
             with suppress(ValueError, RecursionError):
                 raw = json.loads(raw)
