@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from hive_agents.agents import node_requests, synthetic
@@ -23,6 +24,7 @@ from hive_agents.base import Busy, HiveError
 from hive_agents.events import EventType
 from hive_agents.memory import Delivery, ToolResult
 from hive_agents.models import ToolCall
+from hive_agents.store import briefly
 
 IN_ORDER = (synthetic.SET, *synthetic.WRITING)
 TOOL_SECONDS = 600.0
@@ -110,7 +112,7 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop)
 
 
 async def _file_tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
-    guards = await asyncio.to_thread(Guards.of, work.session, work.agent.id)
+    guards = await briefly(partial(Guards.of, work.session, work.agent.id))
 
     def refusal() -> str | None:
         then = synthetic.decision(work, name, arguments)
@@ -209,7 +211,7 @@ async def by_code(work: NodeWork, key: str, name: str, arguments: dict[str, Any]
 
 async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any], *, code: bool = False) -> Any:
     approved, arguments = False, work.tools.completed(name, arguments)
-    guards = await asyncio.to_thread(Guards.of, work.session, work.agent.id)
+    guards = await briefly(partial(Guards.of, work.session, work.agent.id))
     if work.tools.decide(name, arguments) != "deny" and not work.tools.check(name, arguments):
         permitted = await _allowed(work, key, name, arguments, guards)
         if isinstance(permitted, str):
@@ -242,7 +244,7 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any], 
                 result = await work.tools.call(name, arguments, context, approved=approved, text=text)
         except TimeoutError:
             result = ToolResult(f"{name} was cut off: it gave no result within {timeout:g} s", True)
-        done = await asyncio.to_thread(_done, work, name, result, not code)
+        done = _done(work, name, result, False) if code else await asyncio.to_thread(_done, work, name, result, True)
         if code:
             done.result.update(tool=name, args=arguments)
         if context.documents:

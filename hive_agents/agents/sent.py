@@ -12,6 +12,7 @@ from typing import Any
 from hive_agents.base import HiveError
 from hive_agents.base.files import disk_errors, make_folder, opened, read_bytes
 
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 FILE, KEPT = ".sent", ".kept"
 """In the run's folder; the agent sees no files whose names begin with a dot."""
 
@@ -59,8 +60,12 @@ class Sent:
         with suppress(HiveError):
             path = self._folder() / name
             with disk_errors(path):
-                make_folder(path.parent)
-                with os.fdopen(opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
+                try:
+                    handle = opened(path, _APPEND, 0o600)
+                except FileNotFoundError:  # the run has no folder yet
+                    make_folder(path.parent)
+                    handle = opened(path, _APPEND, 0o600)
+                with os.fdopen(handle, "ab") as file:
                     file.write(f"{line}\n".encode())
 
     def _lines(self, name: str) -> list[str]:

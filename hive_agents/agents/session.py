@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.agents.effects import Effects
@@ -19,7 +20,7 @@ from hive_agents.judging import FeedbackContext, Judgment
 from hive_agents.memory import AcceptedNotes, AgentMemory, ConversationStore, DataBuffer, run_folder
 from hive_agents.models import Chain
 from hive_agents.runs import RunStore
-from hive_agents.store import documents_read, undone_by
+from hive_agents.store import briefly, documents_read, undone_by
 from hive_agents.workspace.settings import Role
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class AgentSession:
     async def granted(self, filing: Filing) -> bool:
         """Return whether a person approved such calls for the rest of the run."""
         store = ApprovalStore(self.workspace)
-        return await asyncio.to_thread(store.granted, self._filed(filing)) is not None
+        return await briefly(partial(store.granted, self._filed(filing))) is not None
 
     def _filed(self, filing: Filing) -> Filing:
         return filing.model_copy(update={"run_id": self.run_id, "thread_id": self.thread_id, "tenant": self.tenant})

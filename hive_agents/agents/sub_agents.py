@@ -48,13 +48,14 @@ async def delegated(
     await session.emit(EventType.SUBAGENT_STARTED, key, work.node.id, agent=name, task=task[:500])
     result: dict[str, Any] = {"agent": name, "status": "failed", "outputs": {}, "error": None, "iterations": 0}
     try:
-        values = dict(inputs) if agent is not None else work.buffer.read_all() | dict(inputs)
+        in_code = agent is not None  # whose inputs its type has made
+        values = dict(inputs) if in_code else work.buffer.read_all() | dict(inputs)
         agent = agent or find_sub_agent(session.workspace, session.agent, name)
         session.effects.limit_delegated(work.key, Limits(tool_calls=work.node.max_tool_calls))
         if agent.budget is not None:
             session.effects.limit(key, agent.budget)
         given = {key: values[key] for key in (agent.input_schema or {}).get("properties", ()) if key in values}
-        if agent.input_schema is not None and (wrong := schemas.faults(given, agent.input_schema)):
+        if agent.input_schema is not None and not in_code and (wrong := schemas.faults(given, agent.input_schema)):
             raise HiveError.of("HIVE-105", f"the inputs don't fit: {'; '.join(wrong[:5])}")
         async with asyncio.timeout(SECONDS):
             result |= await _worked(work, key, agent, task, values, reach, loop)

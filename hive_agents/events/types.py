@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import os
 import time
 import uuid
@@ -200,4 +201,8 @@ def derived_id(source: EventSource, *parts: object) -> str:
     """
     name = "/".join(map(str, parts))
     legacy = _LEGACY.get(source)
-    return str(uuid.uuid5(_NAMESPACE, f"{source}/{name}") if legacy is None else uuid.uuid5(legacy, name))
+    space, name = (_NAMESPACE, f"{source}/{name}") if legacy is None else (legacy, name)
+    # As str(uuid.uuid5(space, name)), in a third of its time: each event has one.
+    text = hashlib.sha1(space.bytes + name.encode(), usedforsecurity=False).hexdigest()
+    variant = "89ab"[int(text[16], 16) & 3]
+    return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{variant}{text[17:20]}-{text[20:32]}"

@@ -31,10 +31,9 @@ from hive_agents.runs import (
     RunStore,
     in_turns,
     leases_of,
-    let_go,
     taken_each,
 )
-from hive_agents.store import listening
+from hive_agents.store import briefly, listening
 from hive_agents.workspace.settings import FILE, Role
 
 if TYPE_CHECKING:
@@ -294,7 +293,7 @@ class Dispatcher:
             try:
                 await self._execute(due, lease)
             finally:
-                await asyncio.to_thread(let_go, lease)
+                await lease.give_back()
         except HiveError as error:
             is_held = False
             with suppress(HiveError):
@@ -318,18 +317,19 @@ class Dispatcher:
         except HiveError as error:
             await self._give_up(due, "stopped", error)
             return
-        if await asyncio.to_thread(self._queue.attempts, due.run_id) >= DEATHS:
+        if await briefly(partial(self._queue.attempts, due.run_id)) >= DEATHS:
             why = f"its worker died or was cut off {DEATHS} times at the same step"
             await self._give_up(due, "failed", WorkerFault.of("HIVE-422", why))
             return
         self._workers[due.run_id].run = run
         if self._draining:  # the run of a dead worker returns to the queue, too
             run.drain()
-        before = await asyncio.to_thread(self._queue.progress, due.run_id)
+        waits = due.status == "waiting"
+        before = await asyncio.to_thread(self._queue.progress, due.run_id) if waits else 0
         try:
             await run.work(wait=0, lease=lease)
             self._backoffs.pop(due.run_id, None)
-            if due.status == "waiting" and before == await asyncio.to_thread(self._queue.progress, due.run_id):
+            if waits and before == await asyncio.to_thread(self._queue.progress, due.run_id):
                 self._pause(due, "no answer")  # the approval store contradicts the request's row
         except _PASSES:
             raise
@@ -370,7 +370,7 @@ class Dispatcher:
         return lacks and bool(RunStore(self.workspace).get(due.run_id).value.get("brought"))
 
     async def _give_up(self, due: DueRun, status: str, fault: HiveError) -> None:
-        await asyncio.to_thread(let_go, self._workers[due.run_id].lease)
+        await self._workers[due.run_id].lease.give_back()
         await KINDS[due.graph].give_up(self.workspace, due.run_id, self.bus, status, fault)
 
     def _pause(self, due: DueRun, why: str) -> _Backoff:

@@ -23,6 +23,7 @@ from hive_agents.judging.rules import EvaluationRule, load_rules
 from hive_agents.judging.thresholds import GLOBAL, standing
 from hive_agents.judging.verdict import FeedbackContext, Judgment
 from hive_agents.models import Usage, open_chain
+from hive_agents.store import briefly
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Runtime:
                 return error
             return self._judge(goal, evaluators, [*rules, *known])
 
-        judge = await asyncio.to_thread(present)
+        judge = await briefly(present)
         if isinstance(judge, HiveError):
             why = f"The rules can't be read: {judge.diagnostics[0].message}"
             judgment = Judgment(action=ESCALATE, confidence=0.0, reasoning=why, escalation_reason="rule_error")

@@ -32,7 +32,6 @@ from .leases import (
     at_work as at_work,
     join as join,
     leave as leave,
-    let_go as let_go,
     taken as taken,
     taken_each as taken_each,
 )

@@ -143,7 +143,7 @@ class Run(ABC):
         return self.result_of(self.row)
 
     async def advance(self, graph: Any, value: Any, options: dict[str, Any]) -> Any:
-        """Run the graph until it rests; return its state if it has no checkpoints."""
+        """Run the graph until it rests; return its state if it has no checkpoints, or if the caller needn't read it."""
         return await graph.ainvoke(value, **options)
 
     @property
@@ -189,7 +189,8 @@ class Run(ABC):
         assert worker is not None
         initial_lease = self._lease
         lease = await self._require_lease(lease, wait)
-        attempt = Attempt(self, lease, worker)
+        new = lease is initial_lease and self.checkpoints(self.row) == self.run_id
+        attempt = Attempt(self, lease, worker, new=new)
 
         def ask(control: str) -> None:
             loop.call_soon_threadsafe(attempt.ask, control)
@@ -198,7 +199,7 @@ class Run(ABC):
         async with Hold(lease, ask):
             try:
                 # Under the lease of its start the row is unchanged, but for a control, which `_begun` sees.
-                if lease is not initial_lease and await asyncio.to_thread(self._rests):
+                if lease is not initial_lease and await briefly(self._rests):
                     return self.overtaken()
                 if self._drained:
                     attempt.ask("drain")
@@ -292,11 +293,13 @@ class Attempt:
     `control` is what the worker was asked to do: "pause", "stop", "drain", or "lost" when its lease is another's.
     """
 
-    def __init__(self, run: Run, lease: Lease, worker: asyncio.Task[Any]) -> None:
+    def __init__(self, run: Run, lease: Lease, worker: asyncio.Task[Any], *, new: bool) -> None:
         from langgraph.runtime import RunControl
 
         self.control: str | None = None
         self._run, self._lease, self._worker, self._store = run, lease, worker, run.store
+        self._new = new
+        """Whether the run was under this lease since its start, so that it has no checkpoints yet."""
         self._taken = run.row
         """The row as it was when the worker began."""
         self._run_control = RunControl()
@@ -388,7 +391,7 @@ class Attempt:
                 begun = await self._begun(again=False)
                 return (await run.advance(graph, run.begin(self._context), options), []) if begun else None
             options["durability"] = "sync"
-            snapshot = await graph.aget_state(config)
+            snapshot = _nothing(config) if self._new else await graph.aget_state(config)
             if not await self._begun(again=bool(snapshot.values)):
                 return None
             while True:
@@ -400,11 +403,13 @@ class Attempt:
                 if answer is None and not snapshot.tasks:
                     value = await run.aside(partial(run.begin, self._context))
                 try:
-                    await run.advance(graph, value, options)
+                    state = await run.advance(graph, value, options)
                 except (GraphDrained, asyncio.CancelledError):
                     with suppress(Exception):  # without it only the progress is unknown
                         self._last = await graph.aget_state(config)
                     raise
+                if state is not None and "__interrupt__" not in state:
+                    return state, []
                 snapshot = await graph.aget_state(config)
 
     def _answer(self, snapshot: StateSnapshot) -> tuple[Any, list[str]]:
@@ -505,6 +510,12 @@ class Attempt:
             with suppress(HiveError):  # it is in the log
                 await self._bus.announce(logged)
         return done
+
+
+def _nothing(config: Any) -> StateSnapshot:
+    from langgraph.types import StateSnapshot
+
+    return StateSnapshot({}, (), config, None, None, None, (), ())
 
 
 def _event(row: RunRow, kind: EventType, id: str, **payload: Any) -> Event:

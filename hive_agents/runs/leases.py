@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Self
 from hive_agents.base import HiveError
 from hive_agents.base.files import disk_errors, opened, read_bytes
 from hive_agents.runs.store import RunStore
-from hive_agents.store import RecordsConnection, clock_of, connected, transaction
+from hive_agents.store import RecordsConnection, briefly, clock_of, connected, transaction
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -175,6 +175,17 @@ class Lease:
         self._released = True
         try:
             self.leases.extend(self, 0.0)
+        finally:
+            leave(self.leases.workspace, self.holder)
+
+    async def give_back(self) -> None:
+        """Give it up from a coroutine; if the database fails, it expires."""
+        if self._released:
+            return
+        self._released = True
+        try:
+            with suppress(HiveError):
+                await briefly(partial(self.leases.extend, self, 0.0))
         finally:
             leave(self.leases.workspace, self.holder)
 
@@ -372,7 +383,7 @@ async def taken_each(acquire: Callable[[], list[Lease]]) -> list[Lease]:
             if wanted:
                 acquired = leases
                 return leases
-        _release_each(leases)
+        let_go(*leases)
         return []
 
     try:
@@ -380,7 +391,7 @@ async def taken_each(acquire: Callable[[], list[Lease]]) -> list[Lease]:
     except asyncio.CancelledError:
         with guard:
             wanted = False
-        await asyncio.to_thread(_release_each, acquired)
+        await asyncio.to_thread(let_go, *acquired)
         raise
 
 
@@ -405,12 +416,11 @@ class Hold:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._start.cancel()
-        await asyncio.to_thread(self._let_go)
+        await (self.lease.give_back() if self._thread is None else asyncio.to_thread(self._let_go, self._thread))
 
-    def _let_go(self) -> None:
+    def _let_go(self, beating: threading.Thread) -> None:
         self._over.set()
-        if self._thread is not None:
-            self._thread.join()
+        beating.join()
         let_go(self.lease)
 
     def _begin(self) -> None:
@@ -432,12 +442,8 @@ class Hold:
             self._over.wait(self._pause)
 
 
-def _release_each(leases: list[Lease]) -> None:
+def let_go(*leases: Lease) -> None:
+    """Release the leases; one for which the database fails expires."""
     for lease in leases:
-        let_go(lease)
-
-
-def let_go(lease: Lease) -> None:
-    """Release the lease; if the database fails, it expires."""
-    with suppress(HiveError):
-        lease.release()
+        with suppress(HiveError):
+            lease.release()

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.runtime import make_workspace
 from hive_agents.agents.run import AgentRun
 
-STATEMENTS, COMMITS = 197, 20
+STATEMENTS, COMMITS = 193, 20
 """Whoever saves some writes the new figures here."""
 
 
