@@ -1,24 +1,46 @@
-"""Two hosts on one store, killed again and again after they began to work: what flows and JSON agents do, once."""
+"""Two hosts on one store, killed again and again after they began to work: what flows and JSON agents do, once.
+
+    HIVE_KILLED_RUNS=60 pytest -m slow -s tests/agents/test_flow_kills.py
+
+is the full trial, with a kill a second; the everyday one is short.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hive_agents import AgentRun
 from hive_agents.runs import RunStore
+from hive_agents.workspace.trusted import trust
 from tests.agents import flow_host
 from tests.agents.killed import EFFECTS, OUTPUTS, prepared, spec
+from tests.real_engines import postgres
 
 CHECKOUT = Path(__file__).parents[2]
-RUNS = 10
+RUNS = int(os.environ.get("HIVE_KILLED_RUNS", "10"))
 """Of each kind."""
+PAUSE = 1.0 if "HIVE_KILLED_RUNS" in os.environ else 0.4
+"""Seconds between two kills."""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def storage(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The settings of where the records are."""
+    if request.param == "sqlite":
+        yield ""
+        return
+    with postgres() as server:
+        yield f'[storage]\nurl = "{server.url}"\nnamespace = "t{uuid.uuid4().hex[:12]}"\n'
 
 
 def _lines(path: Path) -> list[str]:
@@ -31,19 +53,21 @@ def _host(root: Path) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.slow
-def test_effects_of_runs_happen_once_though_their_hosts_are_killed(tmp_path: Path) -> None:
+@pytest.mark.timeout(900 + 60 * RUNS)
+def test_effects_of_runs_happen_once_though_their_hosts_are_killed(tmp_path: Path, storage: str) -> None:
     place = prepared(tmp_path / "ws")
-    (place.root / "hive.toml").write_text("[runs]\nlease_seconds = 2\n")
+    (place.root / "hive.toml").write_text(f"[runs]\nlease_seconds = 2\n{storage}")
     place = type(place)(place.root)
+    trust(place)
     given = {"tools": flow_host.tools(place), "models": flow_host.models, "hold": False}
     flows = [AgentRun.start(place, flow_host.parcel, f"o{n}", **given).run_id for n in range(RUNS)]
     agents = [AgentRun.start(place, spec(), {"topic": "insects"}, **given).run_id for n in range(RUNS)]
     store, chance = RunStore(place), random.Random(41)
     hosts, kills = [_host(place.root), _host(place.root)], 0
     try:
-        begun, until = 0, time.monotonic() + 500
+        begun, until = 0, time.monotonic() + 500 + 50 * RUNS
         while time.monotonic() < until:
-            time.sleep(0.4)
+            time.sleep(PAUSE)
             statuses = [store.get(run_id).status for run_id in (*flows, *agents)]
             if not set(statuses) & {"queued", "running", "waiting"}:
                 break
@@ -57,6 +81,7 @@ def test_effects_of_runs_happen_once_though_their_hosts_are_killed(tmp_path: Pat
         for host in hosts:
             host.kill()
             host.wait()
+    print(f"{kills} kills of two hosts that had begun, {RUNS} flows and {RUNS} JSON runs")
     assert kills > 2
     rows = [store.get(run_id) for run_id in (*flows, *agents)]
     assert {row.status for row in rows} == {"done"}
