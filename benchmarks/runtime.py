@@ -4,8 +4,9 @@
 
 The agent has three nodes with a scripted model: each sets an output and is accepted. The bare graph has as many steps
 that do nothing, the same checkpointer file and the same durability. Both run in this process, by turns; what carries
-over to another machine is the ratio. Then N queued runs through the dispatcher, the rate of leases, and the time from
-SIGKILL of a host in the middle of its work to the first step that another one does.
+over to another machine is the ratio. Then N queued runs through the dispatcher, four times as many by two hosts, the
+processor time of a host from its start to its first run, the rate of leases, and the time from SIGKILL of a host in the
+middle of its work to the first step that another one does.
 """
 
 from __future__ import annotations
@@ -136,27 +137,62 @@ def leases(place: Workspace) -> dict[str, Any]:
     return {"leases a second": round(n / (time.perf_counter() - started))}
 
 
+def host(place: Workspace) -> subprocess.Popen[bytes]:
+    options = ["serve", "--headless", "--roles", "runs", "--quiet", "-w", str(place.root)]
+    return subprocess.Popen([sys.executable, "-c", HOST, *options], stdout=subprocess.DEVNULL)
+
+
+def worked(process: subprocess.Popen[bytes]) -> float:
+    """Return the processor time of a process so far; 0 where it isn't told."""
+    try:
+        fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def effects_of(place: Workspace) -> int:
+    with connected(place.database) as connection:
+        return int(connection.execute("SELECT count(*) FROM effects WHERE status = 'done'").fetchone()[0])
+
+
+def with_two_hosts(place: Workspace, runs: int) -> dict[str, Any]:
+    """A host from its start to its first run; then two, from a third of the runs on, when both are at work."""
+
+    def left() -> int:
+        return len(RunStore(place).list(status=["queued", "running"], limit=10_000))
+
+    first = AgentRun.start(place, "worker", {}, hold=False).run_id
+    starting = host(place)
+    while RunStore(place).get(first).status == "queued":
+        time.sleep(0.005)
+    begun = worked(starting)
+    starting.terminate()
+    starting.wait()
+    for _ in range(runs):
+        AgentRun.start(place, "worker", {}, hold=False)
+    hosts = [host(place), host(place)]
+    while (rest := left()) > 2 * runs // 3:
+        time.sleep(0.02)
+    before, started = sum(map(worked, hosts)), time.perf_counter()
+    while left():
+        time.sleep(0.05)
+    seconds, busy = time.perf_counter() - started, sum(map(worked, hosts)) - before
+    for one in hosts:
+        one.terminate()
+        one.wait()
+    return {
+        "CPU s until a host has its first run": round(begun, 2),
+        "runs a second, two hosts": round(rest / seconds, 1),
+        "CPU ms a run, two hosts": round(busy / rest * 1000, 1),
+    }
+
+
 def after_a_kill(place: Workspace, runs: int) -> dict[str, Any]:
     """Kill a host in the middle of its work; the next one's first step, counted from its start and from the kill."""
 
-    def host() -> subprocess.Popen[bytes]:
-        command = [
-            sys.executable,
-            "-c",
-            HOST,
-            "serve",
-            "--headless",
-            "--roles",
-            "runs",
-            "--quiet",
-            "-w",
-            str(place.root),
-        ]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL)
-
     def effects() -> int:
-        with connected(place.database) as connection:
-            return int(connection.execute("SELECT count(*) FROM effects WHERE status = 'done'").fetchone()[0])
+        return effects_of(place)
 
     def until(count: int) -> None:
         while effects() <= count:
@@ -165,12 +201,12 @@ def after_a_kill(place: Workspace, runs: int) -> dict[str, Any]:
     for _ in range(runs):
         AgentRun.start(place, "worker", {}, hold=False)
     before = effects()
-    first = host()
+    first = host(place)
     until(before + runs)  # a third of the work
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     killed, done = time.perf_counter(), effects()
-    second = host()
+    second = host(place)
     until(done)
     seconds = time.perf_counter() - killed
     while RunStore(place).list(status=["queued", "running"], limit=1):
@@ -191,7 +227,7 @@ def main() -> None:
         place = make_workspace(Path(folder) / "workspace")
         row = asyncio.run(beside_bare(place, given.rounds))
         row |= asyncio.run(through_dispatcher(place, given.runs))
-        row |= leases(place) | after_a_kill(place, given.runs)
+        row |= with_two_hosts(place, 4 * given.runs) | leases(place) | after_a_kill(place, given.runs)
     print(json.dumps(row, indent=2))
     if given.json:
         given.json.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
