@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -368,6 +369,7 @@ async def dbos(name: str, folder: Path, sent: Sent) -> str:
         return str(await (await DBOS.retrieve_workflow_async(name)).get_result())
     finally:
         DBOS.destroy(destroy_registry=True)
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())  # it has ended the loop's, too
 
 
 FRAMEWORKS: dict[str, Run] = {"hive": hive, "langgraph": langgraph, "pydantic_ai": pydantic_ai, "dbos": dbos}
