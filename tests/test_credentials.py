@@ -10,6 +10,7 @@ import pickle
 import stat
 import sys
 import traceback
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -162,6 +163,23 @@ def test_the_keyring_holds_the_key_where_there_is_one(place: Workspace, monkeypa
     assert code(lambda: store.get("mail")) == ("HIVE-421", 3)
     assert code(lambda: store.set("new", "x")) == ("HIVE-421", 3)
     assert not ring.kept
+
+
+def test_whoever_has_no_terminal_keeps_secrets_by_the_machine_s_own_key(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without variable and keyring; on another machine, as after a copy, they can't be read."""
+    monkeypatch.setenv("HIVE_HOME", str(tmp_path / "here"))
+    assert code(lambda: CredentialStore(place, {}).set("model", "hunter2")) == ("HIVE-421", 3)
+    CredentialStore(place, {}, unattended=True).set("model", "hunter2")
+    for text in (one.read_bytes() for one in place.root.rglob("*") if one.is_file()):
+        assert b"hunter2" not in text
+    CredentialStore(place, {}).set("mail", "hunter3")
+    store = CredentialStore(Workspace(place.root), {})
+    assert [store.get(name).reveal() for name in store.names()] == ["hunter3", "hunter2"]
+    monkeypatch.setenv("HIVE_HOME", str(tmp_path / "elsewhere"))
+    assert code(lambda: store.get("model")) == ("HIVE-421", 3)
+    assert code(lambda: CredentialStore(place, {}, unattended=True).set("new", "x")) == ("HIVE-421", 3)
 
 
 def test_references_lead_to_secrets(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

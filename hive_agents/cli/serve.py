@@ -109,11 +109,13 @@ async def _serve(host: Host, listener: Listener | None, link: str | None, json: 
     from hive_agents.runs import tail
 
     log = EventLog(host.workspace)
-    begun = await asyncio.to_thread(log.last_seq)  # before anybody is told that they may begin
+    shown = await asyncio.to_thread(log.last_seq)  # before anybody is told that they may begin
+    working: Host | None = host
+    drained = True
     _announce(host, listener, link, json, quiet)
 
-    async def show() -> None:
-        shown = begun
+    async def show(host: Host) -> None:
+        nonlocal shown
         while True:
             try:
                 async for event in tail(log, shown, host.bus):
@@ -122,16 +124,20 @@ async def _serve(host: Host, listener: Listener | None, link: str | None, json: 
             except HiveError:  # the records are away: what happens meanwhile is shown when they are back
                 await asyncio.sleep(PAUSE)
 
-    showing = asyncio.ensure_future(show()) if json or not quiet else None
     try:
-        await host.run()
+        while working is not None:
+            showing = asyncio.ensure_future(show(working)) if json or not quiet else None
+            try:
+                await working.run()
+            finally:
+                if showing is not None:
+                    showing.cancel()
+                    await asyncio.gather(showing, return_exceptions=True)
+            drained, working = drained and working.drained, working.successor
     finally:
-        if showing is not None:
-            showing.cancel()
-            await asyncio.gather(showing, return_exceptions=True)
         if listener is not None:
             listener.close()
-    if not host.drained:
+    if not drained:
         # The interpreter would wait for the thread of a tool that hangs.
         sys.stdout.flush()
         os._exit(0)

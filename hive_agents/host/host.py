@@ -89,6 +89,11 @@ class Host:
         roles = {part for name in roles for part in _GROUPS.get(name, (name,))}
         if serve is not None and "http" not in roles:
             roles.add("probes")
+        self._given: dict[str, Any] = {
+            "roles": roles, "tools": tools, "models": models, "parallel": parallel, "serve": serve,
+        }  # fmt: skip
+        self.successor: Host | None = None
+        """The host that `run` ended for."""
         self.workspace, self._log = workspace, EventLog(workspace)
         self.bus = EventBus(self._log)
         self.dispatcher = Dispatcher(workspace, self.bus, parallel=parallel, tools=tools, models=models)
@@ -98,7 +103,7 @@ class Host:
         """Rung for each upload, so that its import begins at once."""
         self._roles = self._chosen(roles)
         self._tasks: list[asyncio.Task[None]] = []
-        self._stopped = asyncio.Event()
+        self._stopped, self._is_run = asyncio.Event(), False
         self.engines: dict[str, str] = {}
         """The state of each engine of the settings at the last check of readiness: "ok" or "away"."""
         self._checks: dict[str, Future[None]] = {}
@@ -137,6 +142,7 @@ class Host:
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
+        self._is_run = True
         try:
             async with self:
                 await self._stopped.wait()
@@ -149,6 +155,17 @@ class Host:
     def stop(self) -> None:
         """End `run`, on its event loop."""
         self._stopped.set()
+
+    def restart(self, workspace: Workspace) -> None:
+        """End `run` for a `successor` like this host, with the settings that `workspace` has read.
+
+        Raises: HIVE-409 where somebody else than `run` ends this host, who wouldn't begin the next one.
+        """
+        if not self._is_run:
+            fix = "end the program that hosts this workspace, and start it again"
+            raise HiveError.of("HIVE-409", "this host can't begin again by itself", fix=fix)
+        self.successor = Host(workspace, **self._given)
+        self.stop()
 
     async def fire(self, spec: TriggerSpec, input: dict[str, Any], *, key: str, scheduled: str) -> str | None:
         """Queue the run of a trigger and return its id; see `hive_agents.triggers.Fire`."""

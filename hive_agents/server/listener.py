@@ -32,18 +32,20 @@ class Listener:
     """
 
     def __init__(self, workspace: Workspace, host: str | None = None, port: int | None = None) -> None:
-        require_trust(workspace, "server", *TOKENS)
-        settings = workspace.settings
-        name = host if host is not None else settings.server.host
-        if not _is_loopback(name) and not settings.access.keys:
-            why = f"{name} can be reached from outside, and nobody has to say who they are"
-            raise HiveError.of("HIVE-409", why, fix="configure access.keys in hive.toml, or use 127.0.0.1")
-        if not _is_loopback(name) and is_open(workspace):
-            why = f"{name} can be reached from outside, and access.mode is open: the owner sees all documents"
-            raise HiveError.of("HIVE-409", why, fix='set access.mode = "enforced" in hive.toml, or use 127.0.0.1')
-        self._socket = _bound(name, port if port is not None else settings.server.port)
-        self._workspace, self.host = workspace, name
+        self._workspace, self.host = workspace, host if host is not None else workspace.settings.server.host
+        self.require_fit(workspace)
+        self._socket = _bound(self.host, port if port is not None else workspace.settings.server.port)
         self.port: int = self._socket.getsockname()[1]
+
+    def require_fit(self, workspace: Workspace) -> None:
+        """Raise what the class says for settings with which nobody may listen at this address."""
+        require_trust(workspace, "server", *TOKENS)
+        if not _is_loopback(self.host) and not workspace.settings.access.keys:
+            why = f"{self.host} can be reached from outside, and nobody has to say who they are"
+            raise HiveError.of("HIVE-409", why, fix="configure access.keys in hive.toml, or use 127.0.0.1")
+        if not _is_loopback(self.host) and is_open(workspace):
+            why = f"{self.host} can be reached from outside, and access.mode is open: the owner sees all documents"
+            raise HiveError.of("HIVE-409", why, fix='set access.mode = "enforced" in hive.toml, or use 127.0.0.1')
 
     @property
     def url(self) -> str:
@@ -67,9 +69,14 @@ class Listener:
                 for one in sockets or ():  # uvicorn's backlog is also how many it accepts at once
                     one.listen(BACKLOG)
 
+            async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+                app.state.closing.set()
+                await super().shutdown(sockets)  # which first accepts nothing more
+
         connections = Connections(host.workspace.settings.server)
         app = create_app(host)
         app.state.connections = connections
+        app.state.listener, app.state.closing = self, asyncio.Event()
         config = uvicorn.Config(
             app, http=protocol(connections), log_config=None, access_log=False, lifespan="off", ws="none",
             server_header=False, timeout_graceful_shutdown=GRACE, backlog=connections.accepted_at_once,

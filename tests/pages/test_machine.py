@@ -82,6 +82,7 @@ async def test_what_reaches_elsewhere_is_the_owner_s_to_change(place: Workspace,
     model = {"name": "lab", "url": "http://127.0.0.1:9/v1", "model": "m"}
     assert (await sent(owner, "/settings/model", **model)).status_code == 403
     assert (await sent(owner, "/settings/trust", name="hive.toml: server.port", read="0")).status_code == 403
+    assert (await sent(owner, "/settings/restart", back="models")).status_code == 403
     named = {"issuer": "https://login.example", "client_id": "c", "tenant": "acme", "groups_claim": "groups"}
     assert (await sent(owner, "/settings/signin", **named)).status_code == 403
     assert (await sent(owner, "/settings/signin-group", name="quality", role=["admin"])).status_code == 403

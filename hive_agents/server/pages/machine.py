@@ -42,7 +42,7 @@ from hive_agents.workspace.settings import FILE, Settings, describe_settings, wi
 
 pages = Pages()
 MODELS, TRUST, SCHEDULES = "/settings/models", "/settings/trust", "/settings/schedules"
-RECORDS = "/settings/records"
+RECORDS, SIGN_IN = "/settings/records", "/settings/signin"
 NEXT = 5
 WORST = ("fail", "warn", "ok")
 MENDED_AT = {"active config": "/optimize", "agents": "/colony", "chat models": MODELS, "collections": "/documents",
@@ -93,6 +93,19 @@ def connect(call: Call) -> dict[str, Any] | Response:
         trust(anew(call), ["models.chat", f"models.endpoints.{name}"])
 
     return changed(call, made, MODELS, "connected", then=trusted_now, credential=credential)
+
+
+@pages.post("/settings/restart", ADMIN, "settings_models.html")
+async def restart(call: Call) -> Response:
+    """End this host, which begins again with the settings of the file: a browser waits for it at the open socket."""
+    require_owner(call)
+    place, state = anew(call), call.request.app.state
+    await call.in_thread(state.listener.require_fit, place)
+    call.host.restart(place)
+    await state.closing.wait()  # or this server would answer what the browser asks for next
+    answer = seen_other(f"{SIGN_IN if call.sent('back') == 'signin' else MODELS}?done=restarted")
+    answer.headers["Connection"] = "close"  # it is closed in a moment, and the next request would be lost on it
+    return answer
 
 
 @pages.get(TRUST, ADMIN, "settings_trust.html")

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from hive_agents.base.files import load_value
 from hive_agents.server.auth import ADMIN, Call
-from hive_agents.server.pages.machine import anew, require_owner, settings_text
+from hive_agents.server.pages.machine import SIGN_IN, anew, require_owner, settings_text
 from hive_agents.server.pages.settings import RANKED, changed, done_of, missing, names_in
 from hive_agents.server.pages.view import Pages
 from hive_agents.server.signin import BACK, origin_of
@@ -21,7 +21,7 @@ from hive_agents.workspace import is_trusted, trust
 from hive_agents.workspace.settings import FILE, Settings, with_values
 
 pages = Pages()
-SIGN_IN, SIGN_IN_GROUP = "/settings/signin", "/settings/signin-group"
+SIGN_IN_GROUP = "/settings/signin-group"
 CREDENTIAL = "signin"
 
 

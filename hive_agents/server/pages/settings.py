@@ -38,7 +38,7 @@ pages = Pages()
 PEOPLE, PERSON, GROUP, TOKENS = "/settings/people", "/settings/person", "/settings/group", "/settings/tokens"
 LIFETIMES = {"hour": 3600, "day": 86_400, "month": 30 * 86_400, "year": 365 * 86_400}
 RANKED = ("reader", "approver", "operator", "admin")
-DONE = ("written", "removed", "ended", "revoked", "connected", "trusted", "made", "another")
+DONE = ("written", "removed", "ended", "revoked", "connected", "trusted", "made", "another", "restarted")
 """What a page may say that it did."""
 
 
@@ -215,7 +215,7 @@ def changed(
         if not key:
             raise missing("key")
         if digest_of(made()) == read:  # first: settings name no key that isn't there
-            CredentialStore(call.workspace).set(credential, key)
+            CredentialStore(call.workspace, unattended=True).set(credential, key)
     if read and write_changes(call.workspace, made, read, call.by):
         if then is not None:
             then()

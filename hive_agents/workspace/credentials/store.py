@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets as random
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from pydantic import ConfigDict
 
 from hive_agents.base import HiveError, did_you_mean
 from hive_agents.base.files import NAME_PATTERN, Format, Name, atomic_write, load, locked, read_bytes
+from hive_agents.workspace import machine
 from hive_agents.workspace.credentials.secret import Secret
 from hive_agents.workspace.workspace import Workspace
 
@@ -40,12 +42,17 @@ class CredentialStore:
     """Secrets of a workspace by name, encrypted with Fernet (AES-128-CBC and HMAC-SHA256).
 
     The key is `HIVE_CREDENTIAL_KEY`, else one in the OS keyring, created on first use, if the package keyring is
-    installed. Only the file's owner can read the file (0600). Names are not encrypted: listing them needs no key.
+    installed, else one that this machine alone derives; a first secret is encrypted with that only where it is
+    `unattended`, for whoever can't set the variable. Only the file's owner can read the file (0600). Names are not
+    encrypted: listing them needs no key.
     """
 
-    def __init__(self, workspace: Workspace, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, workspace: Workspace, environment: Mapping[str, str] | None = None, *, unattended: bool = False
+    ) -> None:
         self._path = workspace.state / "credentials.json"
         self._environment = os.environ if environment is None else environment
+        self._unattended = unattended
 
     def set(self, name: str, value: str) -> None:
         """Store `value`, replacing an earlier one.
@@ -105,8 +112,9 @@ class CredentialStore:
         from cryptography.fernet import Fernet
 
         key = self._environment.get(KEY_VARIABLE, "").strip() or _from_keyring(file.key, create)
-        if not key:
+        if not key and create and not self._unattended:
             raise fault("there is no key for the credential store", _MAKE_KEY)
+        key = key or urlsafe_b64encode(machine.bound(f"credentials {file.key}".encode())).decode()
         try:
             return Fernet(key)
         except ValueError:
