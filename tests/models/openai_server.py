@@ -76,7 +76,7 @@ class ModelServer:
     structured: Any = None
     """What a structured answer is; text is sent as it is."""
     says: Answer | None = None
-    """(request body) -> a text, a dict of tool name and arguments, or None for an echo."""
+    """(request body) -> a text, a dict of tool name and arguments, or several of them, or None for an echo."""
     ranks: Callable[[str, str], float] | None = None
     """(query, text) -> its relevance; by shared words where there is none."""
     faulty: Answer | None = None
@@ -194,12 +194,16 @@ class _Handler(BaseHTTPRequestHandler):
             name = choice["function"]["name"] if isinstance(choice, dict) else body["tools"][-1]["function"]["name"]
             said = {"name": name, "arguments": state.structured}
         if isinstance(said, dict):
-            arguments = said["arguments"]
-            if state.flavour != "ollama" and not isinstance(arguments, str):
-                arguments = json.dumps(arguments)
-            call = {"id": "" if state.flavour == "ollama" else "call_1", "type": "function"}
-            call["function"] = {"name": said["name"], "arguments": arguments}  # type: ignore[assignment]
-            return {"role": "assistant", "content": None, "tool_calls": [call]}, state.finish or "tool_calls"
+            said = [said]
+        if isinstance(said, list):
+            calls = []
+            for number, one in enumerate(said, 1):
+                arguments = one["arguments"]
+                if state.flavour != "ollama" and not isinstance(arguments, str):
+                    arguments = json.dumps(arguments)
+                call: dict[str, Any] = {"id": "" if state.flavour == "ollama" else f"call_{number}", "type": "function"}
+                calls.append(call | {"function": {"name": one["name"], "arguments": arguments}})
+            return {"role": "assistant", "content": None, "tool_calls": calls}, state.finish or "tool_calls"
         if (
             said is None
             and state.structured is not None
@@ -246,13 +250,17 @@ def _deltas(message: dict[str, Any]) -> list[dict[str, Any]]:
     """A message in the pieces of a stream; arguments come in two parts, objects as a whole and without an index."""
     if not message.get("tool_calls"):
         return [{"content": word} for word in re.findall(r"\s*\S+", message["content"])]
-    (call,) = message["tool_calls"]
-    arguments = call["function"]["arguments"]
-    if not isinstance(arguments, str):
-        return [{"tool_calls": [call]}]
-    half = len(arguments) // 2
-    first = {"index": 0, **call, "function": {"name": call["function"]["name"], "arguments": arguments[:half]}}
-    return [{"tool_calls": [first]}, {"tool_calls": [{"index": 0, "function": {"arguments": arguments[half:]}}]}]
+    deltas: list[dict[str, Any]] = []
+    for index, call in enumerate(message["tool_calls"]):
+        arguments = call["function"]["arguments"]
+        if not isinstance(arguments, str):
+            deltas.append({"tool_calls": [call]})
+            continue
+        half = len(arguments) // 2
+        first = {"index": index, **call, "function": {"name": call["function"]["name"], "arguments": arguments[:half]}}
+        rest = {"index": index, "function": {"arguments": arguments[half:]}}
+        deltas += [{"tool_calls": [first]}, {"tool_calls": [rest]}]
+    return deltas
 
 
 def embed(text: str, dimensions: int) -> list[float]:

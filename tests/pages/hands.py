@@ -185,16 +185,12 @@ class Keys(Hand):
 
 @dataclass
 class Played:
-    """A story that is played: who sits before which page, and what was learned on the way, by name.
-
-    `restart` ends the server and begins it again.
-    """
+    """A story that is played: who sits before which page, and what was learned on the way, by name."""
 
     hand: Hand
     pages: dict[str, Page]
     folder: Path
     known: dict[str, str]
-    restart: Callable[[], Awaitable[None]]
     who: str = "owner"
     pictures: int = 0
     steps: int = 0
@@ -226,11 +222,13 @@ def press(thing: Thing) -> Step:
     return step
 
 
-def write(thing: Thing, words: str) -> Step:
-    """Write words, in which {name} is what is known by that name."""
+def write(thing: Thing, words: str | Callable[[], str]) -> Step:
+    """Write words, in which {name} is what is known by that name, or what has to be written then."""
 
     async def step(story: Played) -> None:
-        await story.hand.write(story.page, await story.at(thing), words.format_map(story.known))
+        one = await story.at(thing)
+        said = words if isinstance(words, str) else words()
+        await story.hand.write(story.page, one, said.format_map(story.known))
 
     return step
 

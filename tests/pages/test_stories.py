@@ -1,12 +1,16 @@
-"""Ten stories in one Chromium, each from an empty workspace, by the pointer and by keys alone, at three widths."""
+"""Ten stories in one Chromium, each from an empty workspace, by the pointer and by keys alone, at three widths.
+
+Whoever acts in them opens no terminal: `hive init --empty` and `hive serve` are all that is done for them, and what
+somebody else has: a model's server, a provider at which people sign in, a colleague's tool that came with the folder.
+"""
 
 from __future__ import annotations
 
-import base64
-import json
+import datetime as dt
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager, nullcontext
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +18,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
-from hive_agents import Workspace
-from hive_agents.access import login_code
-from hive_agents.workspace import trusted
-from tests.agents.conftest import write_json
-from tests.models.openai_server import model_server
+from tests.models.openai_server import KEY, Status, model_server
 from tests.pages.browser import chromium, needs_chromium, window
 from tests.pages.hands import (
     Hand,
@@ -44,10 +44,8 @@ from tests.pages.hands import (
     turn,
     write,
 )
-from tests.ports import lasting_port
+from tests.pages.hosted import begun
 from tests.server.provider import CLIENT, SECRET, open_id_provider
-from tests.server.serving import served
-from tests.server.test_documents_http import without_documents
 
 pytestmark = [pytest.mark.slow, needs_chromium, pytest.mark.asyncio(loop_scope="module")]
 FILES = {
@@ -57,10 +55,6 @@ FILES = {
     "pump.md": "# The pump\n\nThe pump is turned off on Fridays, and nobody touches it before Monday morning.\n",
 }
 QUESTION = "when is the lamp turned off?"
-DONE = {"tool_calls": [{"name": "set_output", "args": {"key": "result", "value": "three moths"}}]}
-BROKEN = {"error": "authentication"}
-
-
 MAIL = """from hive_agents import tool
 
 
@@ -69,37 +63,57 @@ def send_mail(to: str) -> str:
     \"\"\"Send a mail.\"\"\"
     return "sent"
 """
-TOOLS = '[tools]\npython = ["tools/*.py"]\n'
+MAILS: dict[str, Any] = {"files": {"tools/mine.py": MAIL}, "settings": '[tools]\npython = ["tools/*.py"]\n'}
+"""A colleague's tool, which came with the folder; nobody trusts it yet."""
+Beside = Callable[[], Any]
 
 
-def mails(n: int) -> dict[str, Any]:
-    """What a model says that wants to write to so many people."""
-    calls = [{"name": "send_mail", "args": {"to": f"kim{k}@example.org"}} for k in range(n)]
-    return {"content": "I tell them.", "tool_calls": calls}
+@contextmanager
+def a_model(*, people: int = 0, fails: bool = False) -> Iterator[dict[str, str]]:
+    """A server that asks for a key; its model writes to so many people once it can, and says what agents are asked for.
+    With `fails` it doesn't know its first caller."""
+    with model_server() as server:
+
+        def says(body: dict[str, Any]) -> Any:
+            tools = {one["function"]["name"] for one in body.get("tools", [])}
+            if "send_mail" in tools and not any(one["role"] == "tool" for one in body["messages"]):
+                return [{"name": "send_mail", "arguments": {"to": f"kim{n}@example.org"}} for n in range(people)]
+            if "set_output" in tools:
+                return {"name": "set_output", "arguments": {"key": "result", "value": "three moths"}}
+            return None
+
+        server.key, server.says = KEY, says
+        server.failures = [Status(401, "not today")] if fails else []
+        yield {"model": server.url, "key": KEY}
+
+
+@contextmanager
+def a_provider() -> Iterator[dict[str, str]]:
+    with open_id_provider() as provider:
+        yield {"issuer": provider.issuer}
+
+
+@contextmanager
+def nobody() -> Iterator[dict[str, str]]:
+    yield {}
+
+
+def soon(minutes: int = 1) -> str:
+    """Return a full minute which isn't over before a form is sent."""
+    return f"{dt.datetime.now(dt.UTC) + dt.timedelta(seconds=45, minutes=minutes):%H:%M}"
 
 
 @dataclass(frozen=True)
 class Story:
-    """`says` is what the chat model says, one after the other; `files` stand in the workspace; `beside` runs beside the
-    server, and gives what the steps know of it."""
+    """`beside` runs beside the server, and gives what the steps know of it; `files` and `settings` came with the
+    folder."""
 
     steps: Sequence[Step]
-    says: Sequence[dict[str, Any]] = ()
-    files: Sequence[tuple[str, str]] = ()
+    beside: Beside = nobody
+    files: Any = ()
     settings: str = ""
-    beside: Callable[[], Any] = nullcontext
-    trusts: bool = False
     others: Sequence[str] = ()
     expected: Sequence[str] = ()
-
-
-def restarted() -> Step:
-    """The server ends, and begins again: settings count from then on."""
-
-    async def step(story: Played) -> None:
-        await story.restart()
-
-    return step
 
 
 def added(folder: str, name: str) -> list[Step]:
@@ -113,6 +127,31 @@ def added(folder: str, name: str) -> list[Step]:
 
 
 WRITTEN = [press(button("Look at the change")), press(button("Write it"))]
+ANEW = [press(button("Begin again now")), see("The server has begun again")]
+CONNECTING = [
+    press(link("Connect a language model")),
+    write(labelled("Address"), "{model}"),
+    write(labelled("Name of the model there"), "small"),
+    write(labelled("A short name for it"), "lab"),
+    press(role("checkbox", "It asks for a key")),
+]
+KEYED = [
+    press(button("Look at the change")),
+    write(labelled("Its key"), "{key}"),
+    press(button("Write it")),
+    see("The model is connected."),
+    *ANEW,
+]
+CONNECTED = [*CONNECTING, *KEYED]
+TRUSTED = [
+    press(link("Settings")),
+    press(link("Tools and trust")),
+    see("def send_mail"),
+    press(button("Decide about tools/mine.py")),
+    see("It is trusted as it was shown."),
+    press(button("Decide about hive.toml: tools.python")),
+    lacks(button("Decide about hive.toml: tools.python")),
+]
 ASKED = [
     press(link("Chat")),
     write(labelled("Your question"), QUESTION),
@@ -127,28 +166,21 @@ MADER = [
     write(labelled("What it does, step by step"), "Count the moths. Say how many."),
     press(role("checkbox", "search_documents", exact=False)),
 ]
-MADE = [*MADER, look("a new agent"), *WRITTEN, see("The agent is made.")]
-MADE_TO_MAIL = [*MADER, press(role("checkbox", "send_mail", exact=False)), *WRITTEN, see("The agent is made.")]
+MADE = [*CONNECTED, *MADER, look("a new agent"), *WRITTEN, see("The agent is made.")]
+MADE_TO_MAIL = [
+    *CONNECTED,
+    *TRUSTED,
+    *MADER,
+    press(role("checkbox", "send_mail", exact=False)),
+    *WRITTEN,
+    see("The agent is made."),
+]
 STARTED = [
     press(link("Start one")),
     press(summary("counter")),
     write(labelled("task"), "those at the lamp"),
     press(button("Start counter")),
 ]
-MAILS: dict[str, Any] = {"files": [("tools/mine.py", MAIL)], "settings": TOOLS, "trusts": True}
-
-
-@contextmanager
-def a_model() -> Iterator[dict[str, str]]:
-    with model_server() as server:
-        yield {"model": server.url}
-
-
-@contextmanager
-def a_provider() -> Iterator[dict[str, str]]:
-    with open_id_provider() as provider:
-        yield {"issuer": provider.issuer}
-
 
 STORIES = {
     "documents become an answer": Story([
@@ -210,7 +242,7 @@ STORIES = {
         press(link("Colony")),
         press(css("#runs a")),
         see("three moths"),
-    ], says=[mails(12), DONE], **MAILS),
+    ], beside=partial(a_model, people=12), **MAILS),
     "two people decide at once": Story([
         *MADE_TO_MAIL,
         *STARTED,
@@ -245,7 +277,7 @@ STORIES = {
         see("alice approved this"),
         look("somebody was faster"),
         see(Thing("a button that does nothing", lambda page: page.locator("[data-decide=reject] button[disabled]"))),
-    ], says=[mails(1), DONE], others=["alice"], **MAILS),
+    ], beside=partial(a_model, people=1), others=["alice"], **MAILS),
     "a failed run is retried": Story([
         *MADE,
         *STARTED,
@@ -254,7 +286,7 @@ STORIES = {
         press(button("Retry from the last good step")),
         see("three moths"),
         look("retried"),
-    ], says=[BROKEN, DONE]),
+    ], beside=partial(a_model, fails=True)),
     "a schedule": Story([
         *MADE,
         press(link("All settings")),
@@ -263,16 +295,22 @@ STORIES = {
         pick(labelled("Agent"), "counter"),
         press(button("Go on")),
         write(labelled("A short name for it"), "morning"),
-        pick(css("#often"), "Monday to Friday"),
         write(labelled("task"), "those of the night"),
+        pick(css("#often"), "Every hour"),
         look("a new schedule"),
+        write(css("#at"), soon),
         *WRITTEN,
         see("Next:"),
         look("schedules"),
+        press(link("Colony")),
+        press(link("counter: those of the night")),
+        see("three moths"),
+        press(link("Settings")),
+        press(link("Schedules")),
         press(button("Let morning rest")),
         press(button("Write it")),
         see(button("Let morning go on")),
-    ], says=[DONE]),
+    ], beside=a_model),
     "an agent is made and run": Story([
         *MADE,
         *STARTED,
@@ -290,14 +328,11 @@ STORIES = {
         press(button("Write it")),
         see("Removed."),
         lacks(link("counter")),
-    ], says=[DONE]),
+    ], beside=a_model),
     "trust is given": Story([
-        press(link("Settings")),
-        press(link("Tools and trust")),
-        see("WORD = 'moth'"),
+        *TRUSTED[:3],
         look("to be read"),
-        press(button("Decide about tools/mine.py")),
-        see("It is trusted as it was shown."),
+        *TRUSTED[3:],
         lacks(button("Decide about tools/mine.py")),
         look("trusted"),
         press(link("All settings")),
@@ -305,7 +340,10 @@ STORIES = {
         press(button("Examine everything")),
         see("What was found just now"),
         look("everything examined"),
-    ], files=[("tools/mine.py", "WORD = 'moth'\n")], settings='[tools]\npython = ["tools/*.py"]\n'),
+        press(link("Colony")),
+        press(link("Make an agent")),
+        see(role("checkbox", "send_mail", exact=False)),
+    ], **MAILS),
     "a new reader sees only hers": Story([
         press(link("Documents")),
         *added("open", "lamp.md"),
@@ -327,8 +365,7 @@ STORIES = {
         press(button("Look at the change")),
         write(labelled("Its key"), SECRET),
         press(button("Write it")),
-        see("It uses them from its next start on."),
-        restarted(),
+        *ANEW,
         turn("nora"),
         look("who she is"),
         press(link("Sign in with your organisation")),
@@ -342,16 +379,18 @@ STORIES = {
         lacks(link("The pump")),
     ], beside=a_provider, others=["nora"], expected=["ERR_", "503"]),
     "a model is connected": Story([
-        press(link("Connect a language model")),
-        write(labelled("Address"), "{model}"),
-        write(labelled("Name of the model there"), "small"),
-        write(labelled("A short name for it"), "lab"),
+        attach(css("#files"), "lamp.md"),
+        see(labelled("Your question")),
+        press(link("Hive Agents")),
+        *CONNECTING,
         look("a new model"),
-        *WRITTEN,
-        see("The model is connected."),
+        *KEYED,
         press(button("Test them")),
         see("The test just now"),
+        see("answers in"),
         look("tested"),
+        *ASKED,
+        look("in its words"),
     ], beside=a_model),
 }  # fmt: skip
 
@@ -362,49 +401,24 @@ async def browser() -> AsyncIterator[Browser]:
         yield started
 
 
-def told(place: Workspace, story: Story) -> Workspace:
-    """The empty workspace with what the story has there before."""
-    for path, content in story.files:
-        write_json(place, path, content)
-    settings = story.settings
-    toml = place.root / "hive.toml"
-    whole = toml.read_text(encoding="utf-8")
-    if story.says:
-        write_json(place, "script.jsonl", "\n".join(map(json.dumps, story.says)))
-        whole = whole.replace("[models]", '[models]\nchat = ["scripted:script.jsonl"]')
-    whole = whole.replace("port = 0", f"port = {lasting_port()}")
-    toml.write_text(f"{whole}{settings}", encoding="utf-8")
-    place = Workspace(place.root)
-    if story.trusts:
-        trusted.trust(place)
-    return place
-
-
 @pytest.mark.parametrize("hand", [Pointer(), Keys()], ids=lambda one: one.name)
 @pytest.mark.parametrize("name", STORIES)
-async def test_story(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hand: Hand) -> None:
-    monkeypatch.setenv("HIVE_CREDENTIAL_KEY", base64.urlsafe_b64encode(b"k" * 32).decode())
+async def test_story(browser: Browser, tmp_path: Path, name: str, hand: Hand) -> None:
     story = STORIES[name]
     for file, content in FILES.items():
         (tmp_path / file).write_text(content, encoding="utf-8")
-    place = told(without_documents(tmp_path / "ws"), story)
-    async with AsyncExitStack() as stack, AsyncExitStack() as serving:
-        known = stack.enter_context(story.beside()) or {}
-        client = await serving.enter_async_context(served(place))
+    async with AsyncExitStack() as stack:
+        known = stack.enter_context(story.beside())
+        url, login = stack.enter_context(begun(tmp_path, dict(story.files), story.settings))
         complaints: list[str] = []
         pages: dict[str, Page] = {}
         for who in ("owner", *story.others):
-            context = await window(browser, str(client.base_url), reduced_motion="reduce")
+            context = await window(browser, url, reduced_motion="reduce", locale="en-GB")
             stack.push_async_callback(context.close)
             pages[who] = page = await context.new_page()
             page.on("console", lambda one: complaints.append(one.text) if one.type == "error" else None)
             page.on("pageerror", lambda error: complaints.append(str(error)))
             page.on("dialog", lambda dialog: dialog.accept())
-
-        async def restart() -> None:
-            await serving.aclose()
-            await serving.enter_async_context(served(Workspace(place.root)))
-
-        await pages["owner"].goto(f"/login?code={login_code(place)}")
-        await play(Played(hand, pages, tmp_path, dict(known), restart), story.steps)
+        await pages["owner"].goto(login)
+        await play(Played(hand, pages, tmp_path, known), story.steps)
         assert [one for one in complaints if not any(part in one for part in story.expected)] == []
