@@ -29,7 +29,8 @@ def rrf(lanes: Sequence[Lane], weights: Sequence[float], k: int) -> Fused:
 
     Source: Cormack, Clarke, Büttcher, "Reciprocal Rank Fusion outperforms Condorcet" (2009), with weights.
     """
-    chunks = np.unique(np.concatenate([lane.chunks for lane in lanes])).astype(np.intp)
+    every = np.sort(np.concatenate([lane.chunks for lane in lanes]))
+    chunks = every[np.diff(every, prepend=-1) > 0].astype(np.intp)  # np.unique would import numpy's masked arrays
     ranks = []
     for lane in lanes:
         rank = np.zeros(len(chunks), np.intp)

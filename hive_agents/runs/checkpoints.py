@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -51,7 +51,7 @@ def checkpointer(workspace: Workspace) -> Iterator[BaseCheckpointSaver[str]]:
         with connected(workspace.records) as records:
             yield PostgresSaver(_prepared(records), serde=_serializer())
         return
-    from langgraph.checkpoint.sqlite import SqliteSaver
+    from hive_agents.runs.checkpoint_tables import SqliteSaver
 
     path = unlinked(workspace.state / "checkpoints.db")
     with _set_aside_if_damaged(path):
@@ -107,11 +107,9 @@ async def async_checkpointer(
 @cache
 def _fenced() -> Callable[[Path, Lease | None], _Leased]:
     """Return the class of savers, made on first use: LangGraph takes long to import."""
-    from langgraph.checkpoint.sqlite import SqliteSaver
+    from hive_agents.runs.checkpoint_tables import SqliteSaver
 
     class Fenced(_Leased, SqliteSaver):
-        """Replaces AsyncSqliteSaver, which has a thread for each run, and three calls to it for each write."""
-
         def __init__(self, path: Path, lease: Lease | None) -> None:
             super().__init__(None, serde=_serializer())  # type: ignore[arg-type]
             self._path = path
@@ -125,12 +123,6 @@ def _fenced() -> Callable[[Path, Lease | None], _Leased]:
                     return work()
                 with self.conn:
                     return work()
-
-        @contextmanager
-        def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
-            """A cursor that doesn't commit: several writes are one transaction."""
-            with closing(self.conn.cursor()) as cursor:
-                yield cursor
 
     return Fenced
 
@@ -328,24 +320,20 @@ def _has_tables(connection: PostgresConnection) -> bool:
 
 def _opened(path: Path) -> sqlite3.Connection:
     """Return a connection to a file of checkpoints, with its tables."""
+    from hive_agents.runs.checkpoint_tables import make_tables
+
     with database_errors(path):
-        make_file(path, _setup)
+        make_file(path, make_tables)
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
             path.chmod(0o600)
             connection.execute(f"PRAGMA synchronous = {synchronous(path)}")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # counts only before the first table
-            _setup(connection)
+            make_tables(connection)
         except BaseException:
             connection.close()
             raise
         return connection
-
-
-def _setup(connection: sqlite3.Connection) -> None:
-    from langgraph.checkpoint.sqlite import SqliteSaver
-
-    SqliteSaver(connection).setup()
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import sqlite3
@@ -320,6 +319,8 @@ async def briefly(work: Callable[[], T]) -> T:
         finally:
             _local.at_once = False
     except Busy:
+        import asyncio
+
         return await asyncio.to_thread(work)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hive_agents.access import service_principal
 from hive_agents.base import Diagnostic, HiveError, sha256
+from hive_agents.triggers.event_stream import ServerSentEvent, server_sent_events
 from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of
 from hive_agents.triggers.payload import input_of
 from hive_agents.triggers.spec import SseTrigger
@@ -22,7 +23,6 @@ from hive_agents.workspace.credentials import resolve
 
 if TYPE_CHECKING:
     import httpx
-    from httpx_sse import ServerSentEvent
 
     from hive_agents.workspace import Workspace
 
@@ -69,7 +69,6 @@ class StreamSubscription:
     async def run(self) -> None:
         """Run until cancelled, or until the server answers 204 or 4xx: `state` is "stopped", `error` the reason."""
         import httpx
-        from httpx_sse import SSEError
 
         timeout = httpx.Timeout(10.0, read=SILENCE_SECONDS)
         async with httpx.AsyncClient(timeout=timeout, follow_redirects=False) as client:
@@ -86,22 +85,20 @@ class StreamSubscription:
                     return
                 except HiveError as error:
                     _log.warning("trigger %s: %s", self.spec.id, kind_of(error))
-                except (httpx.HTTPError, httpx.StreamError, SSEError, OSError) as error:
+                except (httpx.HTTPError, httpx.StreamError, OSError) as error:
                     _log.info("trigger %s: the stream broke: %s", self.spec.id, type(error).__name__)
                 self.state = "connecting"
                 await self._pause()
 
     async def _follow(self, client: httpx.AsyncClient) -> None:
-        from httpx_sse import aconnect_sse
-
         url, headers = self.spec.url, await asyncio.to_thread(self._headers)
-        async with aconnect_sse(client, "GET", url, headers=headers) as source:
-            self._check(source.response)
+        async with client.stream("GET", url, headers=headers) as response:
+            self._check(response)
             self.state, self.error = "open", None
-            bounded: Any = _bounded(source.response.stream)
-            source.response.stream = bounded
+            bounded: Any = _bounded(response.stream)
+            response.stream = bounded
             known, first = "", ("", "")
-            async with aclosing(source.aiter_sse()) as events:
+            async with aclosing(server_sent_events(response.aiter_text())) as events:
                 async for event in events:
                     bounded.read = 0
                     # The decoder gives an event without an id that of the previous one; one with the same id and data
@@ -162,12 +159,12 @@ class StreamSubscription:
         self._fails += 1
         await self._sleep(min(seconds, MOST_SECONDS))
 
-    def _headers(self) -> dict[str, str | bytes]:
-        headers: dict[str, str | bytes] = {"Accept-Encoding": "identity"}
+    def _headers(self) -> dict[bytes, bytes]:
+        headers = {b"Accept": b"text/event-stream", b"Accept-Encoding": b"identity", b"Cache-Control": b"no-store"}
         if self._last_id:
-            headers["Last-Event-ID"] = self._last_id.encode()
+            headers[b"Last-Event-ID"] = self._last_id.encode()
         if self.spec.secret_ref is not None:
-            headers["Authorization"] = f"Bearer {resolve(self.workspace, self.spec.secret_ref).reveal()}"
+            headers[b"Authorization"] = f"Bearer {resolve(self.workspace, self.spec.secret_ref).reveal()}".encode()
         return headers
 
     @property

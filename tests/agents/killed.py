@@ -168,6 +168,6 @@ def main() -> None:
 if __name__ == "__main__":
     from importlib import import_module
 
-    for name in ("graphs.event_loop", "langgraph.checkpoint.sqlite.aio", "jsonschema", "filelock"):
+    for name in ("graphs.event_loop", "hive_agents.runs.checkpoint_tables", "jsonschema"):
         import_module(name)
     main()

@@ -26,7 +26,6 @@ from hive_agents.models import open_chain
 CHECKOUT = Path(__file__).parents[2]
 WARM = (
     "anyio._backends._asyncio",
-    "filelock",
     "genai_prices.data",
     "genai_prices.data_units",
     "graphs.event_loop",
@@ -39,7 +38,7 @@ WARM = (
     "langchain_core.tracers.context",
     "langchain_core.tracers.run_collector",
     "langchain_core.tracers.stdout",
-    "langgraph.checkpoint.sqlite.aio",
+    "hive_agents.runs.checkpoint_tables",
 )
 """What a host imports by and by: one that lives for a second would do nothing else."""
 

@@ -214,7 +214,7 @@ async def serve(root: Path, port: int, tell: bool = True) -> None:
 
 
 def nurse() -> None:
-    for name in ("graphs.event_loop", "langgraph.checkpoint.sqlite.aio", "jsonschema", "filelock", "uvicorn.protocols",
+    for name in ("graphs.event_loop", "hive_agents.runs.checkpoint_tables", "jsonschema", "uvicorn.protocols",
                  "langgraph.checkpoint.postgres", "uvicorn.protocols.http.h11_impl", "hive_agents.server"):  # fmt: skip
         import_module(name)
     for line in sys.stdin:

@@ -63,6 +63,7 @@ async def test_a_run_goes_with_all_that_belongs_to_it_and_no_other_does(place: W
             newest = saver.get_tuple({"configurable": {"thread_id": run}})
             assert newest is not None
             saver.put_writes(newest.config, [("asked", ["a1"])], "a task")
+            saver.conn.commit()
     assert all(left_of(place, gone).values())
     delete_run(place, gone)
     assert set(left_of(place, gone).values()) == {0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import stat
@@ -15,6 +16,7 @@ from hive_agents.base.errors import HiveError
 from hive_agents.base.files.guarded import make_folder, opened, parent_of, read_bytes, remove, unlinked
 
 _SILENT_SECONDS = 1.0
+_POLL_SECONDS = 0.05
 _SAME_PROCESS = "another thread of this process"
 
 
@@ -94,30 +96,23 @@ def locked(
     `what` describes the holder's work. `waiting` is called after a second of waiting with a description of the process
     that holds the lock, unless it is this one.
     """
-    from filelock import FileLock, Timeout
-
     holder = path.with_suffix(".holder")
 
     with disk_errors(path):
         make_folder(path.parent, 0o700)
-        lock = FileLock(unlinked(path), mode=0o600)
-        try:
-            patience = min(timeout, _SILENT_SECONDS) if waiting is not None else timeout
-            try:
-                lock.acquire(timeout=patience)
-            except Timeout:
-                if waiting is None or patience == timeout:
-                    raise
-                if not (description := _who_holds(holder, what)).startswith(_SAME_PROCESS):
-                    waiting(description)
-                lock.acquire(timeout=timeout - patience)
-        except Timeout:
+        patience = min(timeout, _SILENT_SECONDS) if waiting is not None else timeout
+        lock = _acquired(path, patience)
+        if lock is None and waiting is not None and patience < timeout:
+            if not (description := _who_holds(holder, what)).startswith(_SAME_PROCESS):
+                waiting(description)
+            lock = _acquired(path, timeout - patience)
+        if lock is None:
             raise HiveError.of(
                 "HIVE-402",
                 f"{_who_holds(holder, what)} (waited {timeout:.0f} s)",
                 file=f"{path.parent.name}/{path.name}",
                 fix="wait until it has finished, then run the command again",
-            ) from None
+            )
     try:
         with suppress(OSError, HiveError):  # only informative
             description = f"{what} (process {os.getpid()}, since {time.strftime('%H:%M:%S')})"
@@ -127,7 +122,28 @@ def locked(
     finally:
         with suppress(OSError, HiveError):
             remove(holder)
-        lock.release()
+        fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has the descriptor, too
+        os.close(lock)
+
+
+def _acquired(path: Path, seconds: float) -> int | None:
+    """Return a descriptor that holds the lock until it is closed; None where it isn't free within `seconds`."""
+    until = time.monotonic() + seconds
+    while True:
+        lock = opened(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock).st_nlink:  # a lock of a file that was removed since excludes nobody
+                return lock
+        except BlockingIOError:
+            pass
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
+        if time.monotonic() >= until:
+            return None
+        time.sleep(_POLL_SECONDS)
 
 
 def _who_holds(holder: Path, what: str) -> str:

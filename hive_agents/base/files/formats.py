@@ -27,7 +27,8 @@ _RANGE = ("greater_than", "less_than", "finite_number", "too_short", "too_long",
 class Format(BaseModel):
     """Base of models of files' content: strict types, no unknown keys, immutable."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    # Built on first use: a command needs few of them, and a section's is made again in that of the whole file.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class FileFormat(Format):

@@ -1,8 +1,4 @@
-"""Front matter, the YAML between the `---` lines of a document, parsed alike for index, permissions and imports.
-
-Of python-frontmatter only the YAML handler is used: its `parse` strips the body, takes `-----` for a fence and ignores
-front matter without an end.
-"""
+"""Front matter, the YAML between the `---` lines of a document, parsed alike for index, permissions and imports."""
 
 from __future__ import annotations
 
@@ -13,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import yaml
-from frontmatter.default_handlers import YAMLHandler
 
 from hive_agents.base.errors import HiveError
 
+_FENCE = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.M)
 _OPENED = re.compile(r"---[ \t]*\r?\n(?P<key>[\w-]+[ \t]*:)?")
 MAX_FRONT_MATTER = 64_000
 MAX_NESTING = 20
@@ -33,12 +29,12 @@ def split(text: str, file: str) -> tuple[str, str]:
     opened = _OPENED.match(text)
     if opened is None:
         return "", text
-    try:
-        return _HANDLER.split(text)
-    except ValueError:  # only one fence
-        if opened["key"] is None:  # then it is a thematic break, and all of the text is body
-            return "", text
-        raise _refused("the front matter has no closing ---", file, 1, "add a line ---") from None
+    parts = _FENCE.split(text, 2)
+    if len(parts) == 3:
+        return parts[1], parts[2]
+    if opened["key"] is None:  # then it is a thematic break, and all of the text is body
+        return "", text
+    raise _refused("the front matter has no closing ---", file, 1, "add a line ---")
 
 
 def parse(text: str, file: str) -> dict[str, Any]:
@@ -52,7 +48,7 @@ def values(text: str, file: str) -> dict[str, Any]:
         why = f"the front matter is over {MAX_FRONT_MATTER} characters"
         raise _refused(why, file, 1, "move the text into the body")
     try:
-        metadata = _HANDLER.load(text)
+        metadata = yaml.load(text, _Loader)
     except _Unusable as error:
         raise _refused(str(error.problem), file, _line(error), error.fix) from None
     except yaml.YAMLError as error:
@@ -85,7 +81,7 @@ def render(metadata: Mapping[str, Any], body: str) -> str:
     """Return a document's text; without metadata the body alone, after empty front matter if it starts like one."""
     if not metadata:
         return "---\n---\n" + body if body.startswith("---") else body
-    head = _HANDLER.export(dict(metadata), sort_keys=False, width=1000)
+    head = yaml.dump(dict(metadata), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=1000).strip()
     return f"---\n{head}\n---\n\n{body.lstrip(chr(10))}"
 
 
@@ -200,16 +196,6 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-class _Handler(YAMLHandler):
-    FM_BOUNDARY = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.M)
-
-    def load(self, fm: str, **options: object) -> Any:
-        return super().load(fm, Loader=_Loader, **options)
-
-    def export(self, metadata: dict[str, object], **options: object) -> str:
-        return str(super().export(metadata, Dumper=_Dumper, **options))
-
-
 def _require_distinct_keys(top: Any) -> None:
     """Raise `_Unusable` for a key that occurs twice: YAML would drop its first value."""
     pending = [top]
@@ -225,6 +211,3 @@ def _require_distinct_keys(top: Any) -> None:
                 pending += [key, value]
         elif isinstance(node, yaml.SequenceNode):
             pending += node.value
-
-
-_HANDLER = _Handler()

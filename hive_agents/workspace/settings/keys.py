@@ -216,7 +216,7 @@ class Copilot(Format):
     """
 
     hybrid_threshold: Count = 1000
-    relevance_floor: RelevanceFloor = RelevanceFloor()
+    relevance_floor: RelevanceFloor = RelevanceFloor.model_construct()
     overfetch: Positive = 5
     top_k: Positive = 10
     rerank_before_gate: bool = False
@@ -486,31 +486,34 @@ class SourceSettings(Format):
 
 
 class Settings(FileFormat):
-    """All settings of a workspace; a limit `max_*` of 0 means none."""
+    """All settings of a workspace; a limit `max_*` of 0 means none.
+
+    Sections' defaults are constructed: `Models()` would build a validator that nothing else needs.
+    """
 
     _in_file: dict[str, Any] = PrivateAttr(default_factory=dict)
 
-    models: Models = Models()
-    tools: ToolsSettings = ToolsSettings()
-    mcp: Mcp = Mcp()
-    telemetry: Telemetry = Telemetry()
-    storage: StorageSettings = StorageSettings()
-    index: Index = Index()
-    search: SearchSettings = SearchSettings()
-    vectors: VectorSettings = VectorSettings()
-    copilot: Copilot = Copilot()
-    access: Access = Access()
-    gate: Gate = Gate()
-    canary: CanarySettings = CanarySettings()
-    optimizer: Optimizer = Optimizer()
-    judge: Judge = Judge()
-    health: Health = Health()
-    approvals: Approvals = Approvals()
-    agents: Agents = Agents()
-    runs: Runs = Runs()
+    models: Models = Models.model_construct()
+    tools: ToolsSettings = ToolsSettings.model_construct()
+    mcp: Mcp = Mcp.model_construct()
+    telemetry: Telemetry = Telemetry.model_construct()
+    storage: StorageSettings = StorageSettings.model_construct()
+    index: Index = Index.model_construct()
+    search: SearchSettings = SearchSettings.model_construct()
+    vectors: VectorSettings = VectorSettings.model_construct()
+    copilot: Copilot = Copilot.model_construct()
+    access: Access = Access.model_construct()
+    gate: Gate = Gate.model_construct()
+    canary: CanarySettings = CanarySettings.model_construct()
+    optimizer: Optimizer = Optimizer.model_construct()
+    judge: Judge = Judge.model_construct()
+    health: Health = Health.model_construct()
+    approvals: Approvals = Approvals.model_construct()
+    agents: Agents = Agents.model_construct()
+    runs: Runs = Runs.model_construct()
     sources: dict[ServerName, SourceSettings] = {}
-    server: ServerSettings = ServerSettings()
-    signin: SignIn = SignIn()
+    server: ServerSettings = ServerSettings.model_construct()
+    signin: SignIn = SignIn.model_construct()
 
     @property
     def in_file(self) -> Mapping[str, Any]:
