@@ -24,11 +24,15 @@ COMMANDS = {
     "hive --help": ["--help"],
     "hive query": ["query", "rotate an API token"],
     "hive chat": ["chat", "--as", "dana", "how do I rotate a key"],
+    "hive status": ["status"],
+    "hive runs list": ["runs", "list"],
 }
 NEEDED = {
     "hive --help": "typer",
     "hive query": "typer, rich.console, numpy, pydantic, sqlite3, onnxruntime",
     "hive chat": "typer, rich.console, numpy, pydantic, sqlite3, onnxruntime, langgraph.graph",
+    "hive status": "typer, rich.console, pydantic, sqlite3",
+    "hive runs list": "typer, rich.console, pydantic, sqlite3",
 }
 """What a command imports of others at least."""
 

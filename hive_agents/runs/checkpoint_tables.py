@@ -131,8 +131,8 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         )
 
     def delete_thread(self, thread_id: str) -> None:
-        for table in ("checkpoints", "writes"):
-            self.conn.execute(f"DELETE FROM {table} WHERE thread_id = ?", (str(thread_id),))
+        self.conn.execute("DELETE FROM checkpoints WHERE thread_id = ?", (str(thread_id),))
+        self.conn.execute("DELETE FROM writes WHERE thread_id = ?", (str(thread_id),))
 
     def get_next_version(self, current: str | int | None, channel: None) -> str:
         """Return a version that sorts after `current` as text; two that follow the same one differ."""

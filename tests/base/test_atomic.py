@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -193,3 +194,21 @@ def test_who_waits_for_a_thread_of_its_own_process_hears_of_it_at_the_end_only(
     ):
         pass
     assert told == []
+
+
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, flock, removed = tmp_path / "write.lock", fcntl.flock, []
+
+    def removing(handle: int, operation: int) -> None:
+        if not removed:
+            removed.append(path.unlink())
+        flock(handle, operation)
+
+    monkeypatch.setattr("fcntl.flock", removing)
+    with (
+        locked(path, "indexing"),
+        pytest.raises(HiveError, match="is indexing"),
+        locked(path, "deploying", timeout=0.05),
+    ):
+        pass
+    assert removed
