@@ -5,6 +5,9 @@
 A turn plans, searches in the reader's scope, asks the permission service, answers, judges, and records. The bare graph
 is six LangGraph nodes that do nothing, the third of which runs the same search of the engine. Both run in this process,
 by turns, on the sample workspace; times are medians, and what carries over to another machine is their ratio.
+
+The rights of a token are looked up at each use. What that costs is the ratio of the processor's time of turns, and of
+searches in a reader's scope, to that of the same with the answers of the first look-up, by turns, too.
 """
 
 from __future__ import annotations
@@ -17,16 +20,20 @@ import pstats
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypedDict
+from unittest.mock import patch
 
 from langgraph.graph import END, START, StateGraph
 
 from hive_agents import Workspace
-from hive_agents.access import known_principal
+from hive_agents.access import AccessRules, Asker, known_principal, mint, proofs
 from hive_agents.cli.sample import init_workspace
 from hive_agents.copilot import Request
 from hive_agents.copilot.chat import Chat
+from hive_agents.copilot.session import open_scope
 from hive_agents.ranking import SearchEngine
 from hive_agents.ranking.deployed import active_config
 
@@ -117,6 +124,46 @@ async def measured(place: Workspace, turns: int, profile: cProfile.Profile | Non
     }
 
 
+@contextmanager
+def looked_up_once(place: Workspace, asker: Asker) -> Iterator[None]:
+    """Answer each look-up of entries and of what was ended as the first one was; a token is verified all the same."""
+    who, rules = asker.reader(), AccessRules.load(place)
+    state = proofs.state(place, "token", who.token_id, who.tenant, who.user)
+    with patch.object(AccessRules, "load", lambda _: rules), patch.object(proofs, "state", lambda *_: state):
+        yield
+
+
+async def of_rights(place: Workspace, turns: int) -> dict[str, Any]:
+    """What the look-up of rights costs a turn and a search, as ratios of the processor's time."""
+    asker = Asker.of(place, mint(place, known_principal(place, "dana"), 3600).token)
+    engine = place.engine()
+    config = active_config(place).stored.config
+
+    async def turn(query: str) -> None:
+        await Chat(place, asker.reader, engine=engine).ask(Request(text=query))
+
+    async def search(query: str) -> None:
+        engine.run_on(open_scope(place, engine, asker.reader(), config.collection), [query], config)
+
+    spent: dict[str, list[float]] = {}
+    for number in range(-8, turns):
+        query = f"{QUESTIONS[number % len(QUESTIONS)]} case {number}"
+        for what in (turn, search):
+            for once in (False, True) if number % 2 else (True, False):
+                with looked_up_once(place, asker) if once else nullcontext():
+                    started = time.process_time()
+                    await what(f"{query} {once}")
+                    taken = (time.process_time() - started) * 1000
+                if number >= 0:  # the first ones fill caches
+                    spent.setdefault(f"{what.__name__}{' without look-ups' if once else ''}", []).append(taken)
+    medians = {name: statistics.median(times) for name, times in spent.items()}
+    ratios = {name: medians[name] / medians[f"{name} without look-ups"] for name in ("turn", "search")}
+    return {
+        "CPU ms": {name: round(value, 2) for name, value in medians.items()},
+        "look-ups of rights": {name: round(value, 3) for name, value in ratios.items()},
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=100)
@@ -127,7 +174,7 @@ def main() -> None:
         place = Workspace(init_workspace(Path(folder) / "workspace"))
         place.index()
         profile = cProfile.Profile() if given.profile else None
-        row = asyncio.run(measured(place, given.turns, profile))
+        row = asyncio.run(measured(place, given.turns, profile)) | asyncio.run(of_rights(place, given.turns))
     print(json.dumps(row, indent=2))
     if profile is not None:
         pstats.Stats(profile).sort_stats("cumulative").print_stats("hive_agents|langgraph|sqlite", 45)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -67,7 +67,8 @@ class Caller:
     Of one who controls runs, `principal` is whose they reach, None the owner's. One who decides is a person: they
     decide requests of `tenant` and the workspace's own, None is the owner, who decides all; `principal` is that of a
     token or a session, who decides only what their gate shows them. `jti`, `maker` and `makers` are of the proof:
-    `makers` as those of a `Principal`, none for a plain name of somebody else, which proves nothing.
+    `makers` as those of a `Principal`, none for a plain name of somebody else, which proves nothing. `again`, of one
+    who decides, looks their rights up anew: a decision may wait for others to write, and they may have left meanwhile.
     """
 
     by: str
@@ -77,6 +78,7 @@ class Caller:
     jti: str | None = field(default=None, compare=False)
     maker: str | None = field(default=None, compare=False)
     makers: tuple[str, ...] = field(default=(), compare=False)
+    again: Callable[[], object] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, by: str, holder: Principal) -> Self:
@@ -85,12 +87,12 @@ class Caller:
 
     def named(self) -> dict[str, Any]:
         """Return the arguments of `ApprovalStore.decide`."""
-        names = ("by", "authn", "tenant", "jti", "maker", "makers")
+        names = ("by", "authn", "tenant", "jti", "maker", "makers", "again")
         return {name: getattr(self, name) for name in names} | {"holder": self.principal}
 
     def handing(self) -> dict[str, Any]:
         """Return the arguments of `ApprovalStore.delegate`."""
-        return {name: getattr(self, name) for name in ("by", "authn", "tenant", "makers")}
+        return {name: getattr(self, name) for name in ("by", "authn", "tenant", "makers", "again")}
 
 
 class Asker:
@@ -252,6 +254,9 @@ class Asker:
         Raises: HIVE-409 for a name or a token that is no person's, HIVE-415 for a token, or for somebody in
         `access/*.json`, without the role approver, or for `--as` beside another person's token.
         """
+        return replace(self._decider(), again=self._decider)
+
+    def _decider(self) -> Caller:
         holder = self.token_holder()
         if holder is None:
             return self._local_decider()

@@ -172,19 +172,24 @@ class ApprovalStore:
         with connected(self.workspace.records) as connection:
             return inbox(self.workspace, rows.select(connection)).damaged
 
-    def get(self, request_id: str) -> ApprovalRequest:
-        """Return a request. Raises: HIVE-409 for an unknown id, HIVE-413 for an altered one or a broken log."""
+    def get(self, request_id: str, tenants: Collection[str] | None = None) -> ApprovalRequest:
+        """Return a request of these tenants, None for all.
+
+        Raises: HIVE-409 for an unknown id, HIVE-413 for an altered one or a broken log.
+        """
         self._act_on_due()
         with connected(self.workspace.records) as connection:
-            return self._find(connection, request_id)
+            return self._find(connection, request_id, tenants)
 
-    def read(self, request_id: str) -> tuple[ApprovalRequest, Sequence[Diagnostic]]:
+    def read(
+        self, request_id: str, tenants: Collection[str] | None = None
+    ) -> tuple[ApprovalRequest, Sequence[Diagnostic]]:
         """As `get`; while the audit log is broken, the unverified request, with HIVE-413 as a warning."""
         verdict = audit.verify(self.workspace)
         if verdict.ok:
-            return self.get(request_id), ()
+            return self.get(request_id, tenants), ()
         with connected(self.workspace.records) as connection:
-            found = rows.request_of(self._row(connection, request_id))
+            found = rows.request_of(self._row(connection, request_id, tenants))
         return found, [replace(one, severity="warning") for one in audit.broken(verdict).diagnostics]
 
     def decide(
@@ -206,13 +211,15 @@ class ApprovalStore:
         content_hash: str | None = None,
         for_run: bool = False,
         check: Callable[[ApprovalRequest], None] | None = None,
+        again: Callable[[], object] | None = None,
     ) -> ApprovalRequest:
         """Answer a request; the same answer by the same person again changes nothing.
 
         With several approvers it stays pending until the last of them. `tenant` is that of a token's person, None for a
         local name; `jti`, `maker` and `makers` are of their proof, `holder` is the person whom it names. `version` or
         `content_hash` name the content that was read. With `for_run` the same call may be made again in its run without
-        asking. `check` is called before an answer that is allowed counts, and raises to refuse it.
+        asking. `check` is called before an answer that is allowed counts, and raises to refuse it; so does `again`,
+        which looks up anew who decides, while nobody else can write.
         Raises: HIVE-414 decided otherwise, by somebody else or too late, HIVE-415 not
         allowed, or not to be read by them, HIVE-416 the content has changed, HIVE-105 an edit that isn't valid, or a
         patch without one.
@@ -238,6 +245,8 @@ class ApprovalStore:
             if repeats(request, verb, by, message, patch):
                 return request
             self._require(request, verb, caller, version, content_hash or seen.content_hash)
+            if again is not None:
+                again()
             decision = Decision(
                 verb=verb,
                 by=by,
@@ -285,6 +294,7 @@ class ApprovalStore:
         authn: str = "local",
         tenant: str | None = None,
         makers: Sequence[str] = (),
+        again: Callable[[], object] | None = None,
     ) -> ApprovalRequest:
         """Hand a request to another person, who then decides in place of `by`.
 
@@ -303,6 +313,8 @@ class ApprovalStore:
                     require_known(request, one, require_token=self.settings.require_token)
             if same_person(by, to):
                 raise refused("HIVE-415", f"{by} can't delegate to themselves", "name another person")
+            if again is not None:
+                again()
             delegations = [*request.delegations, Delegation(by=by, to=to, at=self.now())]
             changes = {"delegations": [one.model_dump() for one in delegations]}
             delegated = self._write(connection, "delegated", request, changes)
@@ -396,13 +408,17 @@ class ApprovalStore:
             expired = after.status == "expired"
             record(connection, EventType.APPROVAL_EXPIRED if expired else EventType.APPROVAL_DECIDED, after)
 
-    def _find(self, connection: RecordsConnection, request_id: str) -> ApprovalRequest:
-        request = rows.request_of(self._row(connection, request_id))
+    def _find(
+        self, connection: RecordsConnection, request_id: str, tenants: Collection[str] | None = None
+    ) -> ApprovalRequest:
+        request = rows.request_of(self._row(connection, request_id, tenants))
         return log.standing(request, log.histories(self.workspace).get(request_id, []))
 
-    def _row(self, connection: RecordsConnection, request_id: str) -> rows.Row:
+    def _row(
+        self, connection: RecordsConnection, request_id: str, tenants: Collection[str] | None = None
+    ) -> rows.Row:
         found = rows.select(connection, "id = ?", [request_id])
-        if not found:
+        if not found or (tenants is not None and found[0][1] not in tenants):
             fix = "`hive approvals list` shows all of them"
             raise NotFound.of("HIVE-409", f"there is no approval request {request_id}", fix=fix)
         return found[0]

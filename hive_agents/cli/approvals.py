@@ -100,7 +100,7 @@ def show(surface: Surface, request: IdArgument) -> None:
 
     place = surface.workspace
     reader = RequestReader(place, surface.asker.viewer())
-    approval, warnings = ApprovalStore(place).read(request)
+    approval, warnings = ApprovalStore(place).read(request, reader.tenants)
     if not reader.may_read(approval):  # the same error as for an unknown id
         fix = "`hive approvals list` shows all of them"
         raise NotFound.of("HIVE-409", f"there is no approval request {request}", fix=fix)

@@ -105,9 +105,8 @@ def _require_readable(surface: Surface, request_id: str) -> None:
     from hive_agents.base import HiveError
 
     try:
-        may_read = RequestReader(surface.workspace, surface.asker.viewer()).may_read(
-            ApprovalStore(surface.workspace).get(request_id)
-        )
+        reader = RequestReader(surface.workspace, surface.asker.viewer())
+        may_read = reader.may_read(ApprovalStore(surface.workspace).get(request_id, reader.tenants))
     except HiveError as error:
         if "HIVE-409" not in {diagnostic.code for diagnostic in error.diagnostics}:
             raise

@@ -161,7 +161,7 @@ def readable(call: CallContext, request_id: str) -> ApprovalRequest:
     """
     reader, request = RequestReader(call.workspace, call.reaches()), None
     with suppress(NotFound):
-        request = ApprovalStore(call.workspace).get(request_id)
+        request = ApprovalStore(call.workspace).get(request_id, reader.tenants)
     if request is None or not reader.may_read(request):
         raise NotFound.of("HIVE-409", f"there is no approval request {request_id}", fix="GET /api/approvals lists them")
     return reader.shown(request)

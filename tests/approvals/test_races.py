@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -11,10 +12,13 @@ from threading import Barrier
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import Asker, known_principal, mint, revoke
 from hive_agents.approvals import ApprovalStore
 from hive_agents.approvals.request import Verb
 from hive_agents.base.errors import HiveError
+from hive_agents.runs import end_person
 from hive_agents.store import audit
+from tests.agents.conftest import write_json
 from tests.approvals.asking import filing
 
 RACER = """
@@ -77,6 +81,37 @@ def test_races_between_processes_have_one_winner(place: Workspace, verbs: tuple[
         racer.stdin.flush()
     outcomes = list(zip(*(racer.communicate()[0].splitlines() for racer in racers), strict=True))
     assert_one_winner(place, requests, outcomes, loser="HIVE-414 1")
+
+
+LEAVING: dict[str, Callable[[Workspace, str], object]] = {
+    "the token is revoked": revoke,
+    "the person is ended": lambda place, _: end_person(place, "dana", "acme", "user:root"),
+    "the entry is gone": lambda place, _: write_json(place, "access/people.json", {"principals": {}}),
+    "the role is taken away": lambda place, _: write_json(place, "access/people.json", {"principals": {"dana": READS}}),
+}
+READS = {"tenant": "acme", "roles": ["reader"]}
+
+
+@pytest.mark.parametrize("what", LEAVING)
+def test_who_leaves_while_their_decision_waits_for_others_to_write_decides_nothing(
+    place: Workspace, what: str
+) -> None:
+    entry = READS | {"roles": ["approver"]}
+    write_json(place, "access/people.json", {"principals": {"dana": entry, "eve": entry}})
+    signed = mint(place, known_principal(place, "dana"))
+    store, decider = ApprovalStore(place), Asker.of(place, signed.token).decider()
+    first, second = [store.file(filing(tenant="acme")).id for _ in range(2)]
+
+    def leaves(_: object) -> None:
+        LEAVING[what](place, signed.jti)
+
+    with pytest.raises(HiveError) as caught:
+        store.decide(first, "approve", **decider.named(), check=leaves)
+    assert caught.value.diagnostics[0].code in ("HIVE-415", "HIVE-417")
+    with pytest.raises(HiveError):
+        store.delegate(second, to="eve", **decider.handing())
+    assert [(one.status, one.delegations) for one in map(store.get, (first, second))] == [("pending", [])] * 2
+    assert audit.verify(place).ok
 
 
 def assert_one_winner(place: Workspace, requests: list[str], outcomes: list[tuple[str, ...]], loser: str) -> None:

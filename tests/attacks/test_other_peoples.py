@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,12 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, log
 from tests.agents.conftest import write_json
+from tests.approvals.asking import filing
 from tests.people import token_of
+from tests.records import execute
+from tests.sample import hive
 from tests.server.serving import asking_writer, bearer, posted, sample, served
 
 
@@ -112,3 +117,42 @@ def namesake(place: Workspace) -> dict[str, str]:
     """A `root` of another tenant, by a provider that calls them so."""
     root = Principal("globex", "root", roles=frozenset({"operator"}))
     return {"Authorization": f"Bearer {token_of(place, root)}"}
+
+
+async def test_an_altered_request_of_another_tenant_answers_as_a_missing_one(
+    place: Workspace, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over HTTP, over AG-UI, and by the commands that name one; the work is that of a missing one, too."""
+    store = ApprovalStore(place)
+    found, altered = [store.file(filing(tenant="acme")).id for _ in range(2)]
+    execute(place, "UPDATE approvals SET status = 'approved' WHERE id = ?", altered)
+    who, missing = bearer(place, "hana", "approver"), "a0123456789"
+    looked: list[str] = []
+
+    def standing(request: ApprovalRequest, entries: Any) -> ApprovalRequest:
+        looked.append(request.id)
+        return standing_of(request, entries)
+
+    standing_of = log.standing
+    monkeypatch.setattr(log, "standing", standing)
+    monkeypatch.setenv("HIVE_TOKEN", who["Authorization"].split()[1])
+    answers = []
+    for one in (found, altered, missing):
+        resume = [{"interruptId": one, "status": "resolved", "payload": {"verb": "approve"}}]
+        tried = [
+            await client.get(f"/api/approvals/{one}", headers=who),
+            await client.get(f"/api/approvals/{one}/audit", headers=who),
+            await client.post(f"/api/approvals/{one}/decide", json={"verb": "approve"}, headers=who),
+            await client.post(f"/api/approvals/{one}/delegate", json={"to": "eve"}, headers=who),
+            await client.post("/agui", json=turn("", resume=resume), headers=who),
+        ]
+        commands = [("approvals", "show", one), ("receipt", "decision", one)]
+        ran = [await asyncio.to_thread(hive, *command, "-w", place.root, "--json") for command in commands]
+        answers.append(
+            [(each.status_code, each.text.replace(one, "…")) for each in tried]
+            + [(each.code, each.out.replace(one, "…")) for each in ran]
+        )
+    assert answers[0] == answers[2]
+    assert answers[1] == answers[2]
+    assert {code for code, _ in answers[2]} <= {404, 1, 2}
+    assert looked == []
