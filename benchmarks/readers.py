@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 import unicodedata
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,7 +29,16 @@ from typing import Any
 from shown_by_office import FILTERS, shown
 from shown_words import OFFICE, ORACLES, Told, pages, printed_words, rendered, words
 
-from hive_agents.readers import from_html, from_markdown, from_pdf, html_shown, kind_of
+from hive_agents.readers import (
+    READERS,
+    convert_bytes,
+    from_html,
+    from_mail,
+    from_markdown,
+    from_pdf,
+    html_shown,
+    kind_of,
+)
 from hive_agents.readers.conversion import converted
 from hive_agents.readers.imported import ImportFailure
 
@@ -84,7 +94,19 @@ def read(path: Path, kind: str) -> tuple[str, Counter[str], dict[str, int]]:
         html_shown.remove = from_html.remove = remove  # type: ignore[attr-defined]
         from_markdown._dropped = drop
         from_pdf._without_running_lines, from_pdf.without_contents, from_pdf.LEADER = running, contents, leader
-    return f"{title or ''}\n{markdown}", removed, left_out
+    if "hidden" in READERS[kind].settings and any(name.startswith("hidden") for name in left_out):
+        removed.update(words(converted(path.read_bytes(), kind, ["hidden"])[0]) - words(markdown))
+    return "\n".join([title or "", markdown, *attached_texts(path, kind, removed)]), removed, left_out
+
+
+def attached_texts(path: Path, kind: str, removed: Counter[str]) -> Iterator[str]:
+    """Yield the texts of a mail's attachments, which an import makes documents of their own."""
+    for name, data in from_mail.attached(path.read_bytes()) if kind == "mail" else ():
+        try:
+            yield convert_bytes(name, data or b"").markdown
+        except ImportFailure:  # is told for each file by an import
+            removed.update(words((data or b"").decode("utf-8", "replace")))
+            removed.update(words((data or b"").decode("latin-1")))
 
 
 class _Watched:
@@ -114,10 +136,22 @@ class Row:
         return (self.there + self.counted) / self.shown if self.shown else 1.0
 
 
-def compare(told: Told, markdown: str, removed: Counter[str], left_out: dict[str, int]) -> tuple[int, Counter[str]]:
+def _unpadded(counted: Counter[str]) -> Counter[str]:
+    """Return words with numbers without the zeros that they begin with."""
+    plain: Counter[str] = Counter()
+    for word, number in counted.items():
+        plain[(word.lstrip("0") or "0") if word.isdecimal() else word] += number
+    return plain
+
+
+def compare(
+    told: Told, markdown: str, removed: Counter[str], left_out: dict[str, int], *, dates: bool = False
+) -> tuple[int, Counter[str]]:
     """Return how many missing words are counted as left out, and those that aren't."""
     plain = _MARKUP.sub(r"\1", markdown)
     missing = told.shown - (words(plain) | words(markdown))  # a sign of code is no markup
+    if dates:  # 4/12/2023 is 2023-04-12
+        missing = _unpadded(told.shown) - (_unpadded(words(plain)) | _unpadded(words(markdown)))
     run = squeezed(plain) if missing else ""
     # One word here may be two there, or a part of one: `x2` beside `x^2`.
     missing = Counter({
@@ -128,7 +162,7 @@ def compare(told: Told, markdown: str, removed: Counter[str], left_out: dict[str
     for kind, of_it in told.apart.items():
         if left_out.get(kind):
             excused += of_it
-    silent = missing - excused
+    silent = missing - (_unpadded(excused) if dates else excused)
     return missing.total() - silent.total(), silent
 
 
@@ -145,8 +179,16 @@ def at_once(paths: list[Path], kind: str, kept: Path) -> dict[Path, Told]:
         except Exception:  # of an archive that LibreOffice mends
             in_parts = Told(Counter())
         seen = printed_words(text) if FILTERS[kind] == "pdf" else words(text)
-        told[path] = Told(seen | in_parts.shown, in_parts.apart)
+        if kind in OFFICE and FILTERS[kind] == "pdf" and _has_charts(path):
+            seen = Counter()  # whose axes are drawn letter by letter
+        drawn = {"embedded objects": seen - in_parts.shown} if kind == "pptx" else {}
+        told[path] = Told(seen | in_parts.shown, in_parts.apart | drawn)
     return told
+
+
+def _has_charts(path: Path) -> bool:
+    with zipfile.ZipFile(path) as archive:
+        return any(re.search(r"ppt/charts/|Object \d+/", name) for name in archive.namelist())
 
 
 def measured(
@@ -178,7 +220,7 @@ def measured(
             except Exception as error:
                 row.unread[f"no oracle: {type(error).__name__}"] += 1
                 continue
-            counted, silent = compare(told, markdown, removed, left_out)
+            counted, silent = compare(told, markdown, removed, left_out, dates=kind in ("xlsx", "ods"))
             row.files += 1
             row.shown += told.shown.total()
             row.counted += counted

@@ -40,6 +40,11 @@ _OF_MSHOW = re.compile(
     r"^(?:--- )+.*---\n|^no filter or default handler\n|^--- \d+:.*\n|(?<=\d) \(\d+ (?:year|week|day|hour|minute).*\)$",
     re.M,
 )
+_WITHIN = re.compile(r"^(?:--- )+\d+: message/rfc822.*\n(?P<heads>(?:[^\n]+\n)*)", re.M)
+_SHOWN_HEADERS = re.compile(r"(?i)(?:from|to|cc|date|subject):")
+_LABELS = re.compile(r"^Subject: |^Date: .*$|^Reply-To: .*$", re.M)
+"""The subject is the title; dates are written anew by `mshow`."""
+_UUENCODED = re.compile(r"begin [0-7]{3} .*|end|[!-`]{61}|[!-`]{1,60}`?")
 
 
 @dataclass
@@ -254,8 +259,16 @@ def mail(path: Path) -> Told:
             ["mshow", str(path)], capture_output=True, timeout=60,
             env={**os.environ, "MBLAZE": folder, "LC_ALL": "C.UTF-8"},
         )  # fmt: skip
-    text = done.stdout.decode("utf-8", "replace")
-    return Told(words(_OF_MSHOW.sub("", text)))
+    text = _OF_MSHOW.sub("", _WITHIN.sub(_main_headers, done.stdout.decode("utf-8", "replace")))
+    packed = "\n".join(line for line in text.split("\n") if _UUENCODED.fullmatch(line))
+    text = _LABELS.sub("", text)
+    return Told(words(text), {"attachments that can't be read": words(packed)})
+
+
+def _main_headers(part: re.Match[str]) -> str:
+    """Return the headers of a mail within a mail that mail programs show."""
+    heads = re.sub(r"\n[ \t]+", " ", part["heads"]).split("\n")
+    return "\n".join(line for line in heads if _SHOWN_HEADERS.match(line)) + "\n"
 
 
 ORACLES = {"pdf": printed, "csv": itself, "text": itself, "mail": mail}

@@ -12,11 +12,13 @@ from email.utils import getaddresses
 from typing import Any, BinaryIO
 
 from hive_agents.readers.imported import Imported, ImportFailure
-from hive_agents.readers.mail_parts import BROKEN, MailTexts, header, heads, name_of
+from hive_agents.readers.mail_parts import BROKEN, MailTexts, content_of, header, heads, name_of
+from hive_agents.readers.mail_wrapped import TNEF, packed_files, signed_mail
 from hive_agents.readers.markdown import escape
 
 _BETWEEN = re.compile(rb"From \S[^\n]*\d\d:\d\d[^\n]*\n")
 _ID = re.compile(r"<([^<>\s]+)>")
+_DEEPEST = 5
 _LONGEST_LINE = 1_000_000
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.M)
 
@@ -48,11 +50,26 @@ def from_mail(data: bytes, settings: Set[str] = frozenset()) -> Imported:
 def attached(data: bytes) -> list[tuple[str, bytes | None]]:
     """Return the name and the content of each part of a mail that has a name; None for what can't be decoded."""
     try:
-        message = message_from_bytes(data, policy=policy.default)
-        parts = [(name_of(part), part) for part in message.walk()]
+        return list(_files(message_from_bytes(data, policy=policy.default)))
     except BROKEN:
         return []
-    return [(name, _content(part)) for name, part in parts if name]
+
+
+def _files(message: Message, depth: int = 0) -> Iterator[tuple[str, bytes | None]]:
+    for part in list(message.walk()):
+        name = name_of(part)
+        signed = signed_mail(part)
+        packed = packed_files(content_of(part)) if _is_packed(part, name) else []
+        if signed is not None and depth < _DEEPEST:
+            yield from _files(signed, depth + 1)
+        elif packed:
+            yield from packed
+        elif name:
+            yield name, _content(part)
+
+
+def _is_packed(part: Message, name: str) -> bool:
+    return part.get_content_type() in TNEF or name.lower() == "winmail.dat"
 
 
 def _content(part: Message) -> bytes | None:

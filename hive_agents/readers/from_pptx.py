@@ -39,7 +39,17 @@ def from_pptx(data: bytes, settings: Set[str]) -> Imported:
         title = slides[0][0]
     if not any(has_text for _, _, has_text in slides):
         return Imported("", left_out=left_out)
-    return Imported("\n\n".join(text for _, text, _ in slides) + "\n", title or None, left_out=left_out)
+    texts = [*(text for _, text, _ in slides), *_behind(deck)]
+    return Imported("\n\n".join(texts) + "\n", title or None, left_out=left_out)
+
+
+def _behind(deck: Any) -> Iterator[str]:
+    """Yield what the layouts and masters of the slides say on each slide, once, beside their empty places."""
+    layouts = {slide.slide_layout.part.partname: slide.slide_layout for slide in deck.slides}.values()
+    masters = {layout.slide_master.part.partname: layout.slide_master for layout in layouts}.values()
+    own = [shape for each in (*masters, *layouts) for shape in each.shapes if not shape.is_placeholder]
+    said = (block for block in _blocks(own, Counter()) if block and not block.startswith("(Image:"))
+    yield from dict.fromkeys(said)
 
 
 def _slide(slide: Any, number: int, left_out: Counter[str]) -> tuple[str, str, bool]:
@@ -95,7 +105,9 @@ def _picture(shape: Any, left_out: Counter[str]) -> Iterator[str]:
         for paragraph in re.findall(rb"<a:p>.*?</a:p>", data, re.S):
             text = b"".join(re.findall(rb"<a:t[^>]*>([^<]*)</a:t>", paragraph)).decode("utf-8", "replace")
             yield f"- {escape(html.unescape(text).strip())}" if text.strip() else ""
-    if words:
+    if any(str(part.tag).endswith("}oleObj") for part in shape.element.iter()):
+        left_out["embedded objects"] += 1
+    elif words:
         yield f"(Image: {escape(' '.join(words.split()))})"
     elif not diagram and str(shape.element.tag).endswith("}pic"):  # its image may be elsewhere
         left_out["pictures without text"] += 1

@@ -12,6 +12,7 @@ from typing import Any
 from hive_agents.readers.decoding import decode
 from hive_agents.readers.from_text import text_as_markdown
 from hive_agents.readers.imported import ImportFailure
+from hive_agents.readers.mail_wrapped import SIGNED, TNEF, packed_files, signed_mail
 from hive_agents.readers.markdown import escape
 from hive_agents.readers.registry import kind_of
 
@@ -46,7 +47,9 @@ _TIME = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?")
 _SIGNATURES = frozenset(
     f"application/{name}" for name in ("pgp-signature", "pkcs7-signature", "x-pkcs7-signature", "pgp-keys")
 )
-_ENCRYPTED = frozenset(f"application/{name}" for name in ("pkcs7-mime", "x-pkcs7-mime", "pgp-encrypted"))
+_ENCRYPTED = SIGNED | {"application/pgp-encrypted"}
+_DEEPEST = 5
+"""Signed mails within signed mails."""
 
 
 def header(message: Message, name: str) -> Any:
@@ -75,6 +78,12 @@ def name_of(part: Message) -> str:
     return "" if part.get_content_maintype() == "message" and kind_of(name) != "mail" else name
 
 
+def content_of(part: Message) -> bytes:
+    """Return a part's decoded content, b"" for one that has none."""
+    content = part.get_payload(decode=True)
+    return content if isinstance(content, bytes) else b""
+
+
 class MailTexts:
     """What the parts of a mail say: blocks of Markdown, names of what is attached, and what was left out by kind."""
 
@@ -83,6 +92,7 @@ class MailTexts:
         self.attached: list[str] = []
         self.left_out: Counter[str] = Counter()
         self._settings, self._level = settings, level
+        self._depth = 0
 
     def add(self, part: Message) -> None:
         kind, name = part.get_content_type(), name_of(part)
@@ -91,9 +101,19 @@ class MailTexts:
             self._message(kind, held)
         elif isinstance(held, list) and part.get_content_maintype() != "message":
             self._several(kind, held)
+        elif (inner := signed_mail(part)) is not None and self._depth < _DEEPEST:
+            self._depth += 1
+            self.add(inner)
+            self._depth -= 1
         elif kind in _ENCRYPTED:
             signed = str(part.get_param("smime-type") or "").lower() == "signed-data"
             self.left_out["signed texts that can't be read" if signed else "encrypted texts"] += 1
+        elif kind in TNEF or name.lower() == "winmail.dat":
+            files = packed_files(content_of(part))
+            for packed, _ in files:
+                self._file("", packed)
+            if not files:
+                self._file(kind, name)
         elif self._is_text(part, name):
             self._text(part, kind)
         else:

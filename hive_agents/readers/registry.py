@@ -61,8 +61,8 @@ READERS = {
         Reader(
             "jsonl", ".jsonl .ndjson", "application/jsonl", "from_json:from_jsonl", "from_json:jsonl_rows", version=19
         ),
-        Reader("mail", ".eml", "message/rfc822", "from_mail:from_mail", settings=frozenset({"unquoted"}), version=19),
-        Reader("mailbox", ".mbox", "application/mbox", "from_mail:from_mailbox", flat=False, version=19),
+        Reader("mail", ".eml", "message/rfc822", "from_mail:from_mail", settings=frozenset({"unquoted"}), version=20),
+        Reader("mailbox", ".mbox", "application/mbox", "from_mail:from_mailbox", flat=False, version=20),
         Reader("epub", ".epub", "application/epub+zip", "from_epub:from_epub", flat=False),
         Reader("pdf", ".pdf", "application/pdf", "from_pdf:from_pdf", flat=False, version=21),
         Reader(
@@ -81,7 +81,7 @@ READERS = {
             "from_pptx:from_pptx",
             settings=frozenset({"hidden"}),
             flat=False,
-            version=20,
+            version=21,
         ),
         Reader(
             "xlsx",

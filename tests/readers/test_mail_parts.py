@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
+import struct
+from collections.abc import Callable
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import pkcs7
+from cryptography.x509.oid import NameOID
 
 from hive_agents.readers import Imported, attachments_of, convert_bytes
 
@@ -28,6 +36,7 @@ def base64_of(data: bytes, kind: str) -> str:
     return f"Content-Type: {kind}\nContent-Transfer-Encoding: base64\n\n{base64.encodebytes(data).decode()}"
 
 
+FILE = 'attachment; filename="t.csv"'
 FORWARDED = "Content-Type: message/rfc822\n\nSubject: Old\nTo: b@example.org\n\nTwo."
 STATUS = "Content-Type: message/delivery-status\n\nAction: failed\n\nStatus: 5.1.1"
 PICTURE = '<p>Words.</p><img src="cid:1">'
@@ -167,3 +176,63 @@ def test_an_attached_mail_whose_headers_cannot_be_written_is_one_without_content
     attachment = b"Content-Type: message/rfc822; name=old.eml\nContent-Disposition: attachment; filename=old.eml\n\n"
     data = HEAD.encode() + b"Content-Type: multipart/mixed; boundary=B\n\n--B\n" + attachment + bad + b"\n--B--\n"
     assert attachments_of(data) == [("old.eml", None)]
+
+
+def _opaquely_signed(inner: bytes) -> bytes:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Ines")])
+    day = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(day).not_valid_after(day + dt.timedelta(1))
+    builder = pkcs7.PKCS7SignatureBuilder().set_data(inner)
+    builder = builder.add_signer(made.sign(key, hashes.SHA256()), key, hashes.SHA256())
+    return builder.sign(serialization.Encoding.DER, [pkcs7.PKCS7Options.Binary])
+
+
+def _without_lengths(data: bytes) -> bytes:
+    """Return the outermost element with an open end, as programs write it that sign a stream."""
+    size = data[1] & 0x7F
+    return data[:1] + b"\x80" + data[2 + size :] + b"\0\0"
+
+
+@pytest.mark.parametrize("changed", [bytes, _without_lengths])
+def test_a_mail_that_is_signed_in_one_block_is_read_with_its_files(changed: Callable[[bytes], bytes]) -> None:
+    inner = several("mixed", text("Signed words."), text("a,b\n1,2", "csv", **{"Content-Disposition": FILE}))
+    signed = changed(_opaquely_signed(inner.encode()))
+    body = base64_of(signed, "application/pkcs7-mime; smime-type=signed-data; name=smime.p7m")
+    imported = mail(body)
+    assert "Signed words." in imported.markdown
+    assert imported.left_out == {}
+    assert [(name, content) for name, content in attachments_of((HEAD + body).encode())] == [("t.csv", b"a,b\n1,2")]
+
+
+@pytest.mark.parametrize("data", [b"", b"0\x80", b"0\x80" * 5000, bytes.fromhex("300b06092a864886f70d010702")])
+def test_a_signed_block_that_is_broken_is_counted(data: bytes) -> None:
+    body = several("mixed", text("Words."), base64_of(data, "application/pkcs7-mime; smime-type=signed-data"))
+    assert mail(body).left_out == {"signed texts that can't be read": 1}
+
+
+def _attribute(kind: int, content: bytes) -> bytes:
+    return struct.pack("<BII", 2, kind, len(content)) + content + b"\0\0"
+
+
+def test_the_files_in_outlooks_winmail_dat_are_attachments() -> None:
+    name = "Prüfung der Kessel.csv".encode("utf-16-le") + b"\0\0"
+    properties = b"\x01\0\0\0\x1f\0\x07\x37\x01\0\0\0" + struct.pack("<I", len(name)) + name
+    data = b"\x78\x9f\x3e\x22\x01\x00" + b"".join(
+        _attribute(kind, content)
+        for kind, content in [
+            (0x00069002, b"\0" * 14), (0x00018010, b"PRUEFU~1.CSV\0"), (0x0006800F, b"a,b"), (0x00069005, properties),
+            (0x00069002, b"\0" * 14), (0x00018010, b"boiler.bin\0"), (0x0006800F, b"\0\1"),
+        ]
+    )  # fmt: skip
+    body = several("mixed", text("Words."), base64_of(data, 'application/ms-tnef; name="winmail.dat"'))
+    imported = mail(body)
+    assert imported.metadata["attachments"] == ["Prüfung der Kessel.csv", "boiler.bin"]
+    assert imported.left_out == {"attachments that can't be read": 1}
+    assert attachments_of((HEAD + body).encode()) == [("Prüfung der Kessel.csv", b"a,b"), ("boiler.bin", b"\0\1")]
+
+
+def test_a_broken_winmail_dat_is_one_attachment_that_cannot_be_read() -> None:
+    body = several("mixed", text("Words."), base64_of(b"no", "application/ms-tnef; name=winmail.dat"))
+    assert mail(body).left_out == {"attachments that can't be read": 1}

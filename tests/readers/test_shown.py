@@ -7,6 +7,7 @@ import io
 import re
 import zipfile
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 import docx
@@ -460,3 +461,20 @@ def test_a_button_within_a_button_costs_no_page() -> None:
 def test_calls_of_templates_and_snippets_in_markdown_are_counted() -> None:
     text = '# A\n\n{% include "x.html" %}\n\nSee {{< ref "b" >}}. <!-- no -->\n\n--8<-- "c.md"\n'
     assert convert_bytes("a.md", text.encode()).left_out == {"calls of templates": 2, "snippets of other files": 1}
+
+
+def test_what_the_master_of_slides_says_is_there_once_and_an_embedded_object_is_counted() -> None:
+    deck = pptx.Presentation()
+    for _ in range(2):
+        slide = deck.slides.add_slide(deck.slide_layouts[6])
+        slide.shapes.add_textbox(0, 0, 100, 100).text_frame.text = "Rinse"
+    slide.shapes.add_ole_object(io.BytesIO(b"PK"), "Excel.Sheet.12", 0, 0, 100, 100)
+    master = deck.slide_masters[0].shapes._spTree
+    box = deepcopy(slide.shapes[0]._element)
+    master.append(box)
+    next(part for part in box.iter() if part.tag.endswith("}t")).text = "Confidential"
+    data = io.BytesIO()
+    deck.save(data)
+    imported = convert_bytes("a.pptx", data.getvalue())
+    assert imported.markdown.count("Confidential") == 1
+    assert imported.left_out == {"embedded objects": 1}
