@@ -107,6 +107,9 @@ from .spec import (
     sub_agent_nodes as sub_agent_nodes,
     ways_on as ways_on,
 )
+from .steps import (
+    steps_of as steps_of,
+)
 from .stricter import (
     changes_since as changes_since,
 )

@@ -36,8 +36,8 @@ class RunLog:
         self._standing: Standing | None = None
 
     def new(self) -> list[dict[str, Any]]:
-        """Return the messages since the last call, in order: {conversation_id, n, at, node, speaker, text, calls, tool,
-        call_id, is_error, pointer}.
+        """Return the messages since the last call, in order: {conversation_id, n, at, node, step, speaker, text, calls,
+        tool, call_id, is_error, pointer}. The step is that of `steps_of`, null for a message of a person.
 
         The speaker is agent, tool, person, judge, or task for the first message of a visit.
         Raises: HIVE-417 for a reader whose token was revoked, or who was removed from `access/*.json`.
@@ -79,6 +79,7 @@ class RunLog:
             "n": entry.n,
             "at": entry.at,
             "node": nodes[-1] if nodes else None,
+            "step": entry.key if nodes else None,
             "speaker": _speaker(entry),
             "text": message.content,
             "calls": [call.model_dump() for call in message.tool_calls],

@@ -14,7 +14,7 @@ from hive_agents import judging
 from hive_agents.access import Principal, ViewGate
 from hive_agents.base import HiveError, NotFound
 from hive_agents.copilot.outcome import Trace, TurnOutcome
-from hive_agents.copilot.plan import PastTurn
+from hive_agents.copilot.plan import PastTurn, SearchStrategy
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.runs import RunStore
 from hive_agents.store import RecordsConnection, audit, connected, transaction
@@ -265,10 +265,14 @@ def past_turns(store: ThreadStore, gate: ViewGate, thread_id: str, vocabulary: V
 
 
 def asked_questions(workspace: Workspace, reader: Principal | None = None) -> list[str]:
-    """Return the questions of all threads, or of the `reader`'s, oldest first."""
-    where, values = ("", ()) if reader is None else (" WHERE tenant = ? AND user = ?", (reader.tenant, reader.user))
+    """Return the questions of all threads, or of the `reader`'s, oldest first; without what looked for nothing, such
+    as a greeting."""
+    unsearched = [f'%"strategy":"{one.value}"%' for one in SearchStrategy if not one.retrieves]
+    where, values = " AND ".join(["outcome NOT LIKE ?"] * len(unsearched)), [*unsearched]
+    if reader is not None:
+        where, values = f"{where} AND tenant = ? AND user = ?", [*values, reader.tenant, reader.user]
     with connected(workspace.records) as connection:
-        return [text for (text,) in connection.execute(f"SELECT text FROM turns{where} ORDER BY at", values)]
+        return [text for (text,) in connection.execute(f"SELECT text FROM turns WHERE {where} ORDER BY at", values)]
 
 
 def trace_of(workspace: Workspace, tenant: str, run_id: str) -> dict[str, Any]:

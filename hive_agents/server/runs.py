@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from hive_agents import runs as control
-from hive_agents.agents import AgentRun, RunLog, RunView, retry
+from hive_agents.agents import AgentRun, RunLog, RunView, retry, steps_of
 from hive_agents.approvals import ApprovalStore, RequestReader, batch_hash
 from hive_agents.base import HiveError, NotFound
 from hive_agents.base.files import AnyCase, FewEntries, LongText, QuestionText, Reference, ShortName, load_value
@@ -143,6 +143,26 @@ class Trials(Value):
 
 class RunTimeline(Value):
     events: list[dict[str, Any]]
+
+
+class RunStepShape(Value):
+    """A turn of a model, a call of a tool or a judgement; `step` is that of the messages that it made, `seconds` its
+    work without waiting for people. `started_at` is to the second; `ok` is null while it is under way."""
+
+    step: str
+    node: str | None
+    kind: Literal["model", "tool", "judge"]
+    name: str
+    ok: bool | None
+    attempts: int
+    tokens: int
+    usd: float
+    seconds: float
+    started_at: str
+
+
+class RunSteps(Value):
+    steps: list[RunStepShape]
 
 
 class RunMessages(Value):
@@ -317,6 +337,13 @@ def run_timeline(call: Call, run_id: str) -> RunTimeline:
     events = enumerate(EventLog(call.workspace).replay(run_id=run_id), start=1)
     shown = [replace(event, seq=number, payload=view.payload(event.payload)) for number, event in events]
     return RunTimeline(events=[event.to_json() for event in shown])
+
+
+@api.get("/api/runs/{run_id}/steps", ANYBODY)
+def run_steps(call: Call, run_id: str) -> RunSteps:
+    """The steps of an agent's run, with what each took, in the order in which they began."""
+    found = steps_of(call.workspace, _run(call, run_id).run_id)
+    return RunSteps(steps=[RunStepShape(**asdict(one)) for one in found])
 
 
 @api.get("/api/runs/{run_id}/messages", ANYBODY)

@@ -23,6 +23,7 @@ from tests.server.test_leaks_http import OF_THE_MOMENT, QUESTIONS, TARGETS, WORD
 
 ROLES = dict(zip(("reader", "approver", "operator"), readers(), strict=False))
 TIMES = re.compile(
+    r"(?<=<rect class=\"model\" )x[^>]*|(?<=<rect class=\"tool\" )x[^>]*|(?<=<rect class=\"judge\" )x[^>]*|"
     r"<code>[0-9a-f]{16}</code>|(?<=name=\"jti\" value=\")[0-9a-f]{24}|"
     r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|\b\d+(\.\d+)? ms\b|\b\d+\.\d+(?= s\b)"
 )
@@ -74,6 +75,7 @@ def paths(run: str, thread: str, search: str, request: str, target: str) -> dict
         "/optimize/compare/{before}/{after}": [f"/optimize/compare/v1/{CONFIG}"],
         "/optimize/configs/{name}": [f"/optimize/configs/{CONFIG}", f"/optimize/configs/{doc}"],
         "/colony": ["/colony", "/colony?status=done&graph=worker"],
+        "/colony/compare": [f"/colony/compare?run={run}&run={search}", f"/colony/compare?run={run}&run={doc}"],
         "/colony/runs/{run_id}": [f"/colony/runs/{run}", f"/colony/runs/{run}?all=1"],
         "/settings": ["/settings"],
         "/settings/people": ["/settings/people"],

@@ -92,6 +92,16 @@ async def drawn(page: Page) -> None:
     await page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] / 2)
 
 
+async def looked_up(page: Page) -> None:
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("token")
+    await page.locator("#anything a[href^='/documents/']").first.wait_for()
+
+
+async def drawers(page: Page) -> None:
+    await page.locator(".step summary").first.click()
+
+
 async def grouped(page: Page) -> None:
     """The group of mails open, one of them beside the list."""
     await widened(page)
@@ -116,8 +126,10 @@ WITHOUT = ("chat", "approvals", "optimize", "colony", "golden", "golden/feedback
 """Addresses of a workspace in which nothing happened, some of which lead nowhere."""
 
 
-BEST = {"chat": ("chat", passage), "optimization": ("search", drawn), "approval": ("approvals", grouped),
-        "golden-set": ("golden-label", marked), "colony": ("colony", widened)}  # fmt: skip
+BEST = {"home": ("home", nothing), "documents": ("documents", nothing), "find": ("home", looked_up),
+        "run": ("run", drawers), "chat": ("chat", passage), "optimization": ("search", drawn),
+        "approval": ("approvals", grouped), "golden-set": ("golden-label", marked),
+        "colony": ("colony", widened)}  # fmt: skip
 """The pictures of the documentation: whose address, and what is done there first."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import re
 import threading
@@ -16,6 +17,7 @@ import pytest
 from hive_agents.host import Host
 from hive_agents.runs import RunStore
 from hive_agents.server import copilot, runs
+from hive_agents.server.pages.chat import GLANCE
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.server.serving import asked, bearer, followed, sample, served
@@ -236,3 +238,28 @@ async def test_a_passage_of_two_releases_is_shown_once(tmp_path: Path) -> None:
         page = (await client.get(f"/chat/{run['thread_id']}", headers=dana)).text
         assert page.count("red lever") + page.count("lever</mark>") == 1
         assert "The same passage as 1." in page
+
+
+async def test_the_first_result_is_open_and_the_others_are_a_line_that_opens_in_place(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        dana = bearer(place)
+        run = await answered(client, dana, QUESTION)
+        page = (await client.get(f"/chat/{run['thread_id']}", headers=dana)).text
+    results = page.split('<li class="card result">')[1:]
+    assert len(results) > 2
+    assert ["in-place" in one for one in results] == [False] + [True] * (len(results) - 1)
+    glances = re.findall(r'<span class="glance">([^<]*)</span>', page)
+    assert len(glances) == len(results) - 1
+    assert all(0 < len(html.unescape(one)) <= GLANCE for one in glances)
+
+
+async def test_a_greeting_is_no_question_to_label(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        root = bearer(place, "root", "reader", "operator")
+        for text in ("hello", "show me stuff", QUESTION):
+            await answered(client, root, text)
+        page = (await client.get("/", headers=root)).text
+    listed = re.findall(r'<a href="/golden/label\?query=[^"]*">([^<]*)</a>', page)
+    assert listed == [QUESTION]

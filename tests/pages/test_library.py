@@ -132,3 +132,21 @@ async def test_a_reader_sees_theirs_and_nothing_to_change(tmp_path: Path) -> Non
             await expect(page.get_by_text("No document matches")).to_be_visible()
             await page.goto(f"/documents/{doc_id}")
             assert "Turn the lamp off" not in await page.content()
+
+
+async def test_the_sum_of_many_files_stands_above_their_rows(place: Workspace) -> None:
+    files = [[f"n{n}.md", f"# Note {n}\n\nBees dance."] for n in range(5)]
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        async with opened(browser, client, place) as page:
+            await page.goto("/documents")
+            await page.evaluate(DROP, [*files, ["b.xyz", "?"]])
+            await expect(page.locator("p[data-sum]")).to_contain_text("0 of 6 files ready")
+            await require_fit(page)
+
+
+async def test_the_owner_of_other_peoples_documents_reads_why_there_is_none(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        await client.get("/login", params={"code": login_code(place)})
+        for path in ("/", "/documents"):
+            assert "they belong to others" in (await client.get(path)).text, path

@@ -24,6 +24,8 @@ MOVES = """() => [...document.querySelectorAll("*")].filter((one) => {
 UNNAMED = """() => [...document.querySelectorAll("nav, aside, section, [role=region], form[role]")]
     .filter((one) => one.checkVisibility() && !one.ariaLabel && !one.getAttribute("aria-labelledby"))
     .map((one) => one.outerHTML.slice(0, 80))"""
+TWICE = """() => [...document.querySelectorAll("[id]")].map((one) => one.id)
+    .filter((id, n, all) => all.indexOf(id) < n)"""
 SIDEWAYS = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
 
 
@@ -35,6 +37,7 @@ async def require_readable(page: Page, name: str) -> None:
     assert levels[0] == 1 or name.startswith("chat"), f"{name}: {levels}"
     assert all(after <= before + 1 for before, after in pairwise(levels)), f"{name}: {levels}"
     assert await page.evaluate(UNNAMED) == [], name
+    assert await page.evaluate(TWICE) == [], name
     assert await page.evaluate(MOVES) == [], name
     assert await page.evaluate(SIDEWAYS) <= 0, name
     assert await page.locator("main").count() == 1

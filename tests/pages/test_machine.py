@@ -16,6 +16,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import login_code
 from hive_agents.agents import sound_agent, workspace_tools
+from hive_agents.evaluation import load_golden
+from hive_agents.gate import is_accepted
 from hive_agents.goals import load_goal
 from hive_agents.ranking import build_index
 from hive_agents.store import audit
@@ -379,3 +381,45 @@ async def test_what_is_no_provider_is_not_written(
     form = {"issuer": "https://login.example", "client_id": CLIENT, "tenant": "acme", "groups_claim": "groups"} | wrong
     assert (await sent(owner, "/settings/signin", **form)).status_code in (400, 422)
     assert (place.root / "hive.toml").read_bytes() == before
+
+
+async def test_the_owner_stands_behind_labels_that_were_changed_elsewhere(
+    place: Workspace, owner: httpx.AsyncClient
+) -> None:
+    golden = place.root / "evals" / "golden.json"
+    assert is_accepted(place, load_golden(place))
+    queries = json.loads(golden.read_text(encoding="utf-8"))
+    golden.write_text(json.dumps(queries | {"k": 5}), encoding="utf-8")
+    shown = (await owner.get("/golden")).text
+    assert "hive evaluate" not in shown
+    (read,) = re.findall(r'name="read" value="([^"]*)"', shown)
+    golden.write_text(json.dumps(queries | {"k": 7}), encoding="utf-8")
+    answer = await sent(owner, "/golden", read=read, reason="I read them")
+    assert answer.headers["location"] == "/golden?done=another"
+    assert not is_accepted(place, load_golden(place))
+    (again,) = re.findall(r'name="read" value="([^"]*)"', (await owner.get("/golden")).text)
+    await sent(owner, "/golden", read=again, reason="I read them")
+    assert is_accepted(place, load_golden(place))
+    assert audit.recorded(place, "golden_accepted")[-1]["reason"] == "I read them"
+    assert 'name="read"' not in (await owner.get("/golden")).text
+
+
+async def test_nobody_but_the_owner_stands_behind_labels(place: Workspace) -> None:
+    async with served(place, roles=("http",)) as client:
+        await client.post("/login", json={"token": token(place, "root", "admin", "operator")})
+        assert is_accepted(place, load_golden(place))
+        golden = place.root / "evals" / "golden.json"
+        golden.write_text(json.dumps(json.loads(golden.read_text(encoding="utf-8")) | {"k": 5}), encoding="utf-8")
+        assert 'name="read"' not in (await client.get("/golden")).text
+        refused = await sent(client, "/golden", read=load_golden(place).hash, reason="mine")
+        assert refused.status_code == 403
+        assert not is_accepted(place, load_golden(place))
+
+
+async def test_the_settings_lead_to_what_can_be_opened(place: Workspace, owner: httpx.AsyncClient) -> None:
+    async with served(place, roles=("http",)) as client:
+        await client.post("/login", json={"token": token(place, "root", "admin")})
+        for browser, least in ((client, 8), (owner, 10)):
+            cards = re.findall(r'<h2><a href="(/settings/\w+)">', (await browser.get("/settings")).text)
+            assert len(cards) >= least
+            assert {(await browser.get(one)).status_code for one in cards} == {200}

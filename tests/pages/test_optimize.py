@@ -55,7 +55,7 @@ async def test_the_page_says_what_serves_and_how_to_begin(tmp_path: Path) -> Non
     place = sample(tmp_path / "ws")
     async with served(place, roles=("http",)) as client:
         page = (await client.get("/optimize", headers=bearer(place, "root", *OPERATES))).text
-        assert "Nothing was searched yet" in page
+        assert "Nothing was tried yet" in page
         assert "v1-naive" in page
         assert (await client.get("/optimize", headers=bearer(place))).status_code == 403
 
@@ -166,7 +166,7 @@ async def test_a_search_is_started_watched_and_what_it_found_deployed(tmp_path: 
         async with signed_in(browser, str(client.base_url), place, "root", *OPERATES) as page:
             await page.goto("/optimize")
             await require_accessible(page)
-            await page.get_by_text("Budgets").click()
+            await page.get_by_text("How long, and at what price").click()
             await page.get_by_label("Rounds at most").fill("2")
             await page.get_by_role("button", name="Start").click()
             await page.locator("#chart canvas").wait_for()

@@ -143,7 +143,7 @@ async def test_the_same_key_starts_one_run_and_nothing_else(place: Workspace, cl
 async def test_somebody_elses_run_is_an_unknown_one(place: Workspace, client: httpx.AsyncClient, who: str) -> None:
     run = await asked(client, bearer(place), QUESTION)
     await followed(client, run["events"], bearer(place))
-    for path in ("", "/events", "/timeline", "/messages", "/why?doc_id=x"):
+    for path in ("", "/events", "/timeline", "/messages", "/steps", "/why?doc_id=x"):
         theirs = await client.get(f"/api/runs/{run['run_id']}{path}", headers=bearer(place, who))
         unknown = await client.get(f"/api/runs/r000{path}", headers=bearer(place, who))
         assert theirs.status_code == unknown.status_code == 404

@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from hive_agents.base import HiveError, NotFound, Unindexed
+from hive_agents.base import HiveError, NotFound, Unindexed, one_line
 from hive_agents.copilot import OPERATOR_SIGNS, told_before
 from hive_agents.runs import CHAT_GRAPH
 from hive_agents.server import copilot, documents, runs
@@ -25,6 +25,8 @@ OPEN = ("queued", "running", "waiting", "paused")
 STEPS = ("rewrite", "route", "retrieve", "rerank", "permission_gate", "finalize")
 VERDICTS = ("relevant", "distractor", "outdated", "wrong_document")
 THREADS = 30
+GLANCE = 140
+"""Letters of a result's passage that are shown before it is opened."""
 _GAP = re.compile(r"\n\s*\n\s*\n")
 
 
@@ -207,6 +209,7 @@ def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dic
         "claims": claims(reply["answer"], cited) if reply is not None and reply["answer"] else [],
         "copied": _copied(reply) if reply is not None and reply["answer"] else None,
         "passages": [passages_of(one) for one in reply["results"]] if reply is not None else [],
+        "previews": [_preview(one) for one in reply["results"]] if reply is not None else [],
         "above": told_before(reply["results"]) if reply is not None else [],
         "more": asked | {"cursor": reply["next_cursor"]} if reply is not None and reply["next_cursor"] else None,
         "options": [(one, {"text": one}) for one in reply["options"]] if reply is not None else [],
@@ -214,6 +217,12 @@ def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dic
         "steps": STEPS,
         "verdicts": VERDICTS,
     }
+
+
+def _preview(result: dict[str, Any]) -> str:
+    """Return the beginning of a result's best passage, in a line."""
+    best = next((one["text"] for one in result["windows"] if one["best"]), "")
+    return one_line(best, GLANCE)
 
 
 def _copied(reply: dict[str, Any]) -> str:

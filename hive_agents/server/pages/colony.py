@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from hive_agents.base import HiveError
 from hive_agents.server import colony, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
 from hive_agents.server.pages.view import Pages
+from hive_agents.server.pages.waterfall import lanes
 
 pages = Pages()
 ROWS = 50
@@ -53,19 +55,39 @@ def overview(call: Call) -> dict[str, Any]:
 
 @pages.get("/colony/runs/{run_id}", ANYBODY, "colony_run.html")
 def run(call: Call, run_id: str) -> dict[str, Any]:
-    """One run: its state, costs, events and messages."""
+    """One run: its state, its steps with what they took, events and messages."""
     shown = runs.show_run(call, run_id)
     whole = call.request.query_params.get("all") == "1"
     events = [_event_row(event) for event in runs.run_timeline(call, run_id).events]
-    messages = runs.run_messages(call, run_id).messages if shown.run.graph == "event_loop" else []
+    is_agent = shown.run.graph == "event_loop"
+    messages = runs.run_messages(call, run_id).messages if is_agent else []
+    steps = runs.run_steps(call, run_id).steps if is_agent else []
     since = 0 if whole else -LATEST
     return {
         "shown": shown,
         "events": events[since:],
-        "earlier": 0 if whole else max(0, max(len(events), len(messages)) - LATEST),
+        "lanes": lanes(steps[since:], messages),
+        "ended": {event["node"] for event in events if event["type"] in ("node.completed", "node.failed")},
+        "earlier": 0 if whole else max(0, max(len(events), len(messages), len(steps)) - LATEST),
         "said": messages[since:],
         "outputs": (shown.result or {}).get("outputs") or {},
         "active": shown.run.status in _ACTIVE,
+    }
+
+
+@pages.get("/colony/compare", ANYBODY, "colony_compare.html")
+def compare(call: Call) -> dict[str, Any]:
+    """Two runs side by side: what they took, node by node, and what they came to."""
+    wanted = list(dict.fromkeys(call.request.query_params.getlist("run")))
+    if len(wanted) != 2:
+        raise HiveError.of("HIVE-409", "two runs are compared", fix="choose two in the list", exit_code=2)
+    sides = [runs.show_run(call, run_id) for run_id in wanted]
+    walks = [{one.node: one for one in lanes(runs.run_steps(call, run_id).steps, [])} for run_id in wanted]
+    came = [(one.result or {}).get("outputs") or {} for one in sides]
+    return {
+        "sides": [one.run for one in sides],
+        "nodes": [(name, *(walk.get(name) for walk in walks)) for name in dict.fromkeys([*walks[0], *walks[1]])],
+        "outputs": [(name, *(side.get(name) for side in came)) for name in dict.fromkeys([*came[0], *came[1]])],
     }
 
 

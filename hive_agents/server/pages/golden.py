@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from hive_agents.base import NotFound
+from starlette.responses import Response
+
+from hive_agents.base import HiveError, NotFound
+from hive_agents.evaluation import load_golden
+from hive_agents.gate import accept
 from hive_agents.server import copilot, golden
 from hive_agents.server.api import checked
-from hive_agents.server.auth import OPERATOR, REVIEWER, Call
-from hive_agents.server.pages.view import Pages
+from hive_agents.server.auth import ADMIN, OPERATOR, REVIEWER, Call
+from hive_agents.server.pages.machine import is_owner, require_owner
+from hive_agents.server.pages.settings import done_of
+from hive_agents.server.pages.view import Pages, seen_other
 
 pages = Pages()
 PAGE = 50
@@ -27,9 +33,22 @@ def overview(call: Call) -> dict[str, Any]:
         "coverage": _coverage(queries),
         "unsplit": 0 if labelled is None or labelled.holdout else sum(one["split"] is None for one in queries),
         "open": golden.open_to_label(call).questions,
+        "read": _whole_hash(call) if labelled is not None and not labelled.accepted and is_owner(call) else None,
+        "done": done_of(call),
         "pending": len(copilot.list_feedback(call, copilot.FeedbackPage(status="pending", limit=500)).items),
         **_queries(call, queries),
     }
+
+
+@pages.post("/golden", ADMIN, "golden.html")
+def stand_behind(call: Call) -> Response:
+    """Accept the labels as they were shown, which somebody changed elsewhere; the workspace's owner may."""
+    require_owner(call)
+    whole = load_golden(call.workspace)
+    if whole.hash != call.sent("read"):
+        return seen_other("/golden?done=another")
+    accept(call.workspace, whole, call.by, call.sent("reason"))
+    return seen_other("/golden?done=trusted")
 
 
 @pages.get("/golden/queries", OPERATOR, "golden_queries.html")
@@ -94,3 +113,11 @@ def _coverage(labelled: list[dict[str, Any]]) -> list[dict[str, Any]]:
             counts["judged"] += one["irrelevant"] is not None
     ordered = sorted(tags.items(), key=lambda item: (-item[1]["questions"], item[0]))
     return [{"tag": tag, **counts} for tag, counts in ordered]
+
+
+def _whole_hash(call: Call) -> str | None:
+    """Return the hash of all labels, None where they can't be read: then nobody stands behind them."""
+    try:
+        return load_golden(call.workspace).hash
+    except HiveError:
+        return None

@@ -7,9 +7,10 @@ from typing import Any
 
 from hive_agents.access import LOCAL_TENANT, is_open
 from hive_agents.base import HiveError, NotFound
+from hive_agents.documents import list_documents
 from hive_agents.server import copilot, documents, sources
 from hive_agents.server.api import checked
-from hive_agents.server.auth import OPERATOR, READER, Call
+from hive_agents.server.auth import ADMIN, OPERATOR, READER, Call
 from hive_agents.server.pages.documents import shown_document
 from hive_agents.server.pages.passages import blocks
 from hive_agents.server.pages.view import Pages
@@ -20,7 +21,7 @@ ROWS = 50
 MOST_GROUPS, MOST_IN_GROUP = 20, 5
 """What is shown of a finding about documents: groups of them, and of each so many."""
 READERS = READER | OPERATOR
-WORKING = ("waiting", "converting")
+WORKING, LOST = ("waiting", "converting"), ("failed", "skipped")
 HIDDEN = frozenset({"source_file", "title"})
 """Fields that the page of a document shows elsewhere."""
 
@@ -78,11 +79,16 @@ def document(call: Call, doc_id: str) -> dict[str, Any]:
 
 
 def dropped(call: Call) -> dict[str, Any]:
-    """Return what the box for uploads needs; `uploads` is None for those who may not upload."""
+    """Return what the box for uploads needs; `uploads` is None for those who may not upload.
+
+    `others` says whether there are documents of other people: to the workspace's owner alone, who shares them.
+    """
     if not OPERATOR & call.principal.roles:
-        return {"uploads": None, "most": 0}
+        return {"uploads": None, "most": 0, "others": False}
+    owns = call.principal.tenant == LOCAL_TENANT and ADMIN & call.principal.roles
     under_way = [one for one in documents.imports(call).imports if one.ended_at is None]
-    return {"uploads": under_way, "most": call.workspace.settings.server.upload_bytes}
+    others = bool(owns and list_documents(call.workspace.documents).files)
+    return {"uploads": under_way, "most": call.workspace.settings.server.upload_bytes, "others": others}
 
 
 def _rows(call: Call) -> dict[str, Any]:
@@ -90,6 +96,7 @@ def _rows(call: Call) -> dict[str, Any]:
     wanted = {name: parameters[name] for name in ("search", "cursor") if parameters.get(name)}
     page = documents.documents(call, checked(documents.DocumentsPage, {"limit": ROWS, **wanted}))
     shown = [one for one in page.documents if one.source != documents.UPLOAD or one.status not in WORKING]
+    shown.sort(key=lambda one: one.status not in LOST)  # what asks for something stands first
     return {
         "rows": [(one, str(PurePosixPath(one.doc_id).parent)) for one in shown],
         "search": wanted.get("search", ""),

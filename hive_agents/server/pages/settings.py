@@ -35,6 +35,8 @@ from hive_agents.triggers import is_anothers_service
 from hive_agents.workspace.credentials import CredentialStore
 
 pages = Pages()
+OWNERS = ("signin", "records")
+"""Parts that the workspace's owner alone sees."""
 PEOPLE, PERSON, GROUP, TOKENS = "/settings/people", "/settings/person", "/settings/group", "/settings/tokens"
 LIFETIMES = {"hour": 3600, "day": 86_400, "month": 30 * 86_400, "year": 365 * 86_400}
 RANKED = ("reader", "approver", "operator", "admin")
@@ -43,10 +45,10 @@ DONE = ("written", "removed", "ended", "revoked", "connected", "trusted", "made"
 
 
 @pages.get("/settings", ADMIN, "settings.html")
-def overview(_: Call) -> dict[str, Any]:
+def overview(call: Call) -> dict[str, Any]:
     """The parts of the settings."""
     parts = ("people", "readers", "tokens", "signin", "models", "trust", "agents", "schedules", "judge", "records")
-    return {"parts": parts}
+    return {"parts": [one for one in parts if tenant_of(call) is None or one not in OWNERS]}
 
 
 @pages.get(PEOPLE, ADMIN, "settings_people.html")

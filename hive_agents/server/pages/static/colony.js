@@ -46,6 +46,15 @@
     }
   });
 
+  // Two runs are compared: with fewer or more chosen there is nothing to press.
+  function two() {
+    for (const button of document.querySelectorAll("[data-two]")) {
+      button.disabled = button.form.querySelectorAll("[name=run]:checked").length !== 2;
+    }
+  }
+  document.addEventListener("change", two);
+  document.addEventListener("hive:shown", two);
+
   // A field is cleared only where it still has the text that was sent.
   const fieldsToClear = (event) => [...event.target.querySelectorAll("[data-clear]")];
   document.addEventListener("submit", (event) => {

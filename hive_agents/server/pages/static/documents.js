@@ -13,6 +13,7 @@
     row.dataset.status = status;
     const badge = row.querySelector(".badge");
     badge.textContent = words()[status];
+    sum();
     badge.className = `badge ${status === "indexed" ? "good" : status === "failed" ? "bad" : status === "skipped" ? "warn" : "soft"}`;
     let why = row.querySelector(".why");
     if (!message) {
@@ -21,6 +22,20 @@
     }
     why ??= row.appendChild(Object.assign(document.createElement("p"), { className: "why bad", lang: "en" }));
     why.textContent = message;
+  }
+
+  // What came of all files, above their rows: of a folder there are too many rows to be looked through.
+  function sum() {
+    const rows = [...list().children];
+    const of = (...statuses) => rows.filter((row) => statuses.includes(row.dataset.status)).length;
+    const [ready, left, all] = [of("indexed"), of("failed", "skipped"), rows.length];
+    const place = document.getElementById("uploads-sum");
+    place.classList.toggle("hidden", all < 2);
+    const words = zone().dataset.sum.replace("{n}", ready).replace("{all}", all);
+    const text = left ? `${words} · ${zone().dataset.sumLeft.replace("{n}", left)}` : words;
+    const line = place.querySelector("[data-sum]");
+    if (line.textContent !== text) line.textContent = text;
+    Object.assign(place.querySelector("progress"), { max: all || 1, value: ready + left });
   }
 
   function rowOf(name) {
@@ -52,12 +67,15 @@
     const fine = made.files.filter((file) => file.status === "indexed").length;
     hive.tell(zone().dataset.told.replace("{n}", fine).replace("{all}", made.files.length));
     const then = zone().dataset.then;
-    if (then && fine && (fine === made.files.length || then === location.pathname)) {
-      location.assign(then);
+    if (then && fine) {
+      // The list of documents has what failed, too, with its reason.
+      location.assign(fine === made.files.length || then === location.pathname ? then : "/documents");
       return;
     }
-    // The list of documents has what failed, with its reason.
-    if (document.getElementById("documents")) window.setTimeout(() => rows.forEach((row) => row.remove()), DONE);
+    if (document.getElementById("documents")) window.setTimeout(() => {
+      rows.forEach((row) => row.remove());
+      sum();
+    }, DONE);
   }
 
   async function upload(files) {
@@ -172,6 +190,7 @@
   document.addEventListener("DOMContentLoaded", () => {
     if (!zone()) return;
     const open = [...list().querySelectorAll("[data-import]")];
+    sum();
     for (const id of new Set(open.map((row) => row.dataset.import))) {
       follow(`/api/imports/${encodeURIComponent(id)}/events`, open.filter((row) => row.dataset.import === id));
     }

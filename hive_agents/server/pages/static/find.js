@@ -4,11 +4,11 @@
   "use strict";
 
   const dialog = (name) => document.getElementById(name);
-  const field = () => dialog("find").querySelector("input");
-  const links = () => [...dialog("find").querySelectorAll("#found a")];
+  const field = () => dialog("anything").querySelector("input");
+  const links = () => [...dialog("anything").querySelectorAll("#anything-found a")];
 
   function open() {
-    const shown = dialog("find");
+    const shown = dialog("anything");
     if (shown.open || document.querySelector("dialog[open]")) return;
     shown.showModal();
     field().select();
@@ -25,16 +25,16 @@
   const writes = (place) => place.closest?.("input, textarea, select, [contenteditable]");
 
   document.addEventListener("keydown", (event) => {
-    if (!dialog("find")) return;
+    if (!dialog("anything")) return;
     if (event.key.toLowerCase() === "k" && (event.metaKey || event.ctrlKey) && !event.altKey && !event.shiftKey) {
       event.preventDefault();
       open();
     } else if (event.key === "?" && !writes(event.target) && !document.querySelector("dialog[open]")) {
-      dialog("keys").showModal();
-    } else if (dialog("find").open && ["ArrowDown", "ArrowUp"].includes(event.key)) {
+      dialog("all-keys").showModal();
+    } else if (dialog("anything").open && ["ArrowDown", "ArrowUp"].includes(event.key)) {
       event.preventDefault();
       step(event.key === "ArrowDown" ? 1 : -1);
-    } else if (event.key === "Enter" && dialog("find").open && event.target === field()) {
+    } else if (event.key === "Enter" && dialog("anything").open && event.target === field()) {
       event.preventDefault();
       links()[0]?.click();
     }
@@ -52,7 +52,7 @@
     if (event.target.closest("[data-find]")) {
       event.preventDefault();
       open();
-    } else if (event.target.closest("[data-keys]")) dialog("keys").showModal();
+    } else if (event.target.closest("[data-keys]")) dialog("all-keys").showModal();
     else if (event.target.matches("dialog[data-light]")) event.target.close(); // beside the dialog
   });
 
@@ -60,5 +60,5 @@
     if (event.target.name === "theme") choose(event.target.value);
   });
 
-  window.addEventListener("pageshow", () => dialog("find")?.close());
+  window.addEventListener("pageshow", () => dialog("anything")?.close());
 })();
