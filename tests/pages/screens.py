@@ -100,6 +100,7 @@ async def looked_up(page: Page) -> None:
 
 async def drawers(page: Page) -> None:
     await page.locator(".step summary").first.click()
+    await page.locator("#steps-title").evaluate("one => one.scrollIntoView()")
 
 
 async def grouped(page: Page) -> None:
