@@ -140,6 +140,11 @@ class ViewGate:
         """Return the gate by the workspace's permissions."""
         return cls(permissions_of(workspace), reader)
 
+    @property
+    def lists(self) -> bool:
+        """Whether the service tells which documents a reader may view, so that a scope has no others."""
+        return self._permissions.lists
+
     def allowed(self, doc_ids: Sequence[str]) -> frozenset[str]:
         """Return those of `doc_ids` that the reader may view now; none on any failure of the service."""
         asked = frozenset(doc_ids)

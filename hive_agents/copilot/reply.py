@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 LIMITED = "Results are limited to documents that you can open."
 GONE = "This answer is no longer available."
+TOO_MANY = f"These are more than {MOST_ASKED:,} documents, which I can't count for you; ask about fewer."
 NOT_FOUND = "I found nothing that answers this."
 HELP = (
     "Ask me about the documents that you can open: a question in your own words, a list by their fields, or both. "
@@ -233,12 +234,13 @@ def render_reply(
 
 
 def _tallied(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome) -> str | None:
-    """Return the figure over the documents that the reader may view now; None where there are too many to ask about."""
+    """Return the figure over the documents that the reader may view now; of many these are those of the scope, which
+    only a service that lists them tells."""
     assert outcome.tally is not None
     doc_ids = [doc_id for _, doc_id in ordered(index, matching(index, outcome.decision.filters))]
-    if len(doc_ids) > MOST_ASKED:
-        return None
-    may = gate.allowed(doc_ids)
+    if len(doc_ids) > MOST_ASKED and not gate.lists:
+        return TOO_MANY
+    may = gate.allowed(doc_ids) if len(doc_ids) <= MOST_ASKED else frozenset(doc_ids)
     rows = [row for row in index.documents() if row[0] in may]
     return tallied(outcome.tally, rows) if rows else None
 

@@ -28,6 +28,8 @@ _IDS = frozenset(
 )
 _IDS_END = re.compile(r"(?:[a-z](?=[A-Z])|[\W_])(?:id|ID|Id|uuid|UUID)$")
 """The end of the name of a column of ids: `productID`, `customer_id`, `Order ID`."""
+_NUMBERS_END = re.compile(r"[\W_](?:num|nr|no|number)\W*$", re.I)
+"""The same of a first column: `BKG_NUM`, `File No.`."""
 _LAST_WORD = re.compile(r"^.*(?:[\W_]|(?<=[a-z])(?=[A-Z]))")
 """All but the last word of a column's name: `Place Name`, `productName`."""
 _NOT_FROM_TABLES = frozenset({"title", "content", "tenant", "view", "source_file"})
@@ -45,8 +47,10 @@ _FILLED, _DIFFERENT, _APART = 0.9, 0.5, 0.95
 _LEAST_NAMED, _LEAST_COLUMNS = 8, 3
 """Rows and columns of a table whose rows are known by their names alone; a smaller one is read as a whole."""
 _RUN = 1000
+_AROUND, _DEEPEST_HEAD = "lines around a table", 12
+"""Lines of a title and notes above a table."""
 _WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_SENTENCE = re.compile(r"[.!?:;]$|<|://")
+_SENTENCE = re.compile(r"[!?:;]$|\S\s+\S+\s+\S.*\.$|<|://")  # "File No." is a name
 
 
 def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
@@ -58,6 +62,7 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
 
     Raises: ImportFailure for a data set.
     """
+    above, rows, below = table_between(rows)
     if not 3 <= len(rows) <= MOST_ROWS + 1:
         return None
     width = max(map(len, rows))
@@ -75,7 +80,7 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
     unique = [at for at, column in enumerate(columns) if _is_unique(column)]
     named = [at for at in unique if head[at].lower().replace(" ", "_") in _IDS]
     # Rows with texts keep the keys that they had: their titles.
-    coded = [at for at in unique if not texts and (_IDS_END.search(head[at]) or _are_codes(columns[at]))]
+    coded = [at for at in unique if not texts and (_is_named_id(at, head[at]) or _are_codes(columns[at]))]
     id_at = next(iter([*named, *coded]), None)
     skipped = {*texts, title_at}
     short = {at: column for at, column in enumerate(columns) if at not in skipped and _is_short(column)}
@@ -100,7 +105,32 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
                 _fields(head, {at: values[number] for at, values in fields.items()}),
             )
         )
-    return documents
+    around = {_AROUND: len(above) + len(below)} if above or below else {}
+    return [documents[0]._replace(left_out=around), *documents[1:]]
+
+
+def table_between(rows: Sequence[Sequence[str]]) -> tuple[list[str], Sequence[Sequence[str]], list[str]]:
+    """Return the lines above a table, the table from its head on, and the lines below; of a table below a title alone.
+
+    >>> table_between([["Stock", ""], *[["Part", "Bin", "Left"], ["Nut", "A1", "4"], ["Bolt", "B2", "7"]], ["End", ""]])
+    (['Stock'], [['Part', 'Bin', 'Left'], ['Nut', 'A1', '4'], ['Bolt', 'B2', '7']], ['End'])
+    """
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows]
+    heads = [at for at in range(1, min(len(rows) - 1, _DEEPEST_HEAD)) if is_head(rows[at])]
+    if not heads or filled[0] != 1:
+        return [], rows, []
+    first = max(heads, key=filled.__getitem__)  # the first of those
+    last = len(rows)
+    while last > first + 2 and filled[last - 1] * 2 < filled[first]:
+        last -= 1
+    if filled[first] < _LEAST_COLUMNS or max(filled[:first]) >= filled[first]:
+        return [], rows, []
+    lines = [" ".join(" ".join(row).split()) for row in rows]
+    return lines[:first], rows[first:last], lines[last:]
+
+
+def _is_named_id(at: int, name: str) -> bool:
+    return bool(_IDS_END.search(name) or (at == 0 and _NUMBERS_END.search(name)))
 
 
 def _fields(head: Sequence[str], values: Mapping[int, Any]) -> dict[str, Any]:
@@ -180,9 +210,11 @@ def _iso(cell: str) -> str | None:
 def rows_as_markdown(rows: Sequence[Sequence[str]]) -> str:
     """Return the rows as a pipe table, or several, each with the head. Raises: ImportFailure for a data set."""
     require_document(sum(map(len, rows)))
+    above, rows, below = table_between(rows)
     shown = [[escape(without_tags(cell)) for cell in row] for row in rows]
     runs = _runs(shown[1:]) if rows and is_head(rows[0]) else [shown[1:]]
-    return "\n\n".join(table([*shown[:1], *run]) for run in runs) if len(shown) > 1 else table(shown)
+    tables = [table([*shown[:1], *run]) for run in runs] if len(shown) > 1 else [table(shown)]
+    return "\n\n".join([*map(plain_lines, map(escape, above)), *tables, *map(plain_lines, map(escape, below))])
 
 
 def book_as_markdown(sheets: Iterable[tuple[str, list[list[str]]]]) -> str:
@@ -193,13 +225,16 @@ def book_as_markdown(sheets: Iterable[tuple[str, list[list[str]]]]) -> str:
 def rows_of_book(sheets: Sequence[tuple[str, list[list[str]]]], left_out: Mapping[str, int]) -> list[TableRow] | None:
     """Return the rows of a workbook whose sheets all have texts, None for any other."""
     documents: list[TableRow] = []
-    for name, (head, *rows) in sheets:
+    around = 0
+    for name, everything in sheets:
+        above, (head, *rows), below = table_between(everything)
         table = [head, *rows] if len(sheets) == 1 else [[*head, "sheet"], *([*row, name] for row in rows)]
         sheet_rows = rows_of_texts(table)
         if sheet_rows is None:
             return None
         documents += [row._replace(key=f"{path_part(name)} {row.key}") for row in sheet_rows]
-    counted = {kind: number for kind, number in left_out.items() if number}
+        around += len(above) + len(below)
+    counted = {kind: number for kind, number in {**left_out, _AROUND: around}.items() if number}
     return [documents[0]._replace(left_out=counted), *documents[1:]] if documents else None
 
 

@@ -44,6 +44,16 @@ class SourceAccess:
         mapped = {"everyone": ["tenant"], **subjects}
         return sorted({reader for subject in self.subjects for reader in mapped.get(subject, [])})
 
+    def within(self, folder: SourceAccess) -> SourceAccess:
+        """Return who may read what lies in a folder that only some may enter.
+
+        >>> sorted(SourceAccess(frozenset({"everyone"})).within(SourceAccess(frozenset({"group:hr"}))).subjects)
+        ['group:hr']
+        """
+        if "everyone" in folder.subjects:
+            return self
+        return folder if "everyone" in self.subjects else SourceAccess(self.subjects & folder.subjects)
+
     def to_json(self) -> str:
         return json.dumps(sorted(self.subjects))
 

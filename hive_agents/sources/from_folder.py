@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hive_agents.sources.contract import (
     SourceItem,
     SourceOptions,
 )
-from hive_agents.sync import list_files
+from hive_agents.sync import SourceFile, list_files
 
 
 class FolderOptions(SourceOptions):
@@ -41,8 +42,9 @@ class FolderSource(DocumentSource[FolderOptions]):
         self.ignored = listing.ignored
         for file, why in listing.refused.items():
             yield MissedItem(file, why, alone=True)
+        self._folders: dict[Path, SourceAccess] = {}
         for found in listing.found:
-            yield SourceItem(str(found.file), access=self._access(Path(found.shown)), file=found)
+            yield SourceItem(str(found.file), access=self._access(found), file=found)
 
     def groups(self) -> Mapping[str, Collection[str]] | None:
         import grp
@@ -53,14 +55,16 @@ class FolderSource(DocumentSource[FolderOptions]):
         listed = ((each.gr_name, str(each.gr_gid), each.gr_mem) for each in grp.getgrall())
         return posix_groups(listed, ((each.pw_name, str(each.pw_gid)) for each in pwd.getpwall()))
 
-    def _access(self, path: Path) -> SourceAccess | None:
+    def _access(self, found: SourceFile) -> SourceAccess | None:
+        """Return who may read a file and enter the folders above it, up to the source's own."""
         if self.options.access != "posix":
             return None
-        try:
-            status = path.stat()
-        except OSError:
-            return SourceAccess()
-        return posix_access(status.st_mode, _user(status.st_uid), _group(status.st_gid))
+        access = _access_of(Path(found.shown))
+        for folder in Path(found.shown).parents[: len(found.file.parts) - 1]:
+            if folder not in self._folders:
+                self._folders[folder] = _access_of(folder)
+            access = access.within(self._folders[folder])
+        return access
 
 
 def posix_groups(
@@ -84,13 +88,23 @@ def posix_groups(
 
 
 def posix_access(mode: int, user: str, group: str) -> SourceAccess:
-    """Return who may read a file by its mode, owner and group.
+    """Return who may read a file by its mode, owner and group, or enter a folder.
 
-    >>> sorted(posix_access(0o640, "dana", "staff").subjects)
-    ['group:staff', 'user:dana']
+    >>> sorted(posix_access(0o100640, "dana", "staff").subjects), posix_access(0o040700, "dana", "staff").subjects
+    (['group:staff', 'user:dana'], frozenset({'user:dana'}))
     """
-    readers = ((0o400, f"user:{user}"), (0o040, f"group:{group}"), (0o004, "everyone"))
-    return SourceAccess(frozenset(name for bit, name in readers if mode & bit))
+    bit = 0o001 if stat.S_ISDIR(mode) else 0o004
+    # What its group may not, "everyone" may not either: a mode of 604 denies it to the group's members.
+    readers = ((bit << 6, f"user:{user}"), (bit << 3, f"group:{group}"), (bit << 3 | bit, "everyone"))
+    return SourceAccess(frozenset(name for needed, name in readers if mode & needed == needed))
+
+
+def _access_of(path: Path) -> SourceAccess:
+    try:
+        status = path.stat()
+    except OSError:
+        return SourceAccess()
+    return posix_access(status.st_mode, _user(status.st_uid), _group(status.st_gid))
 
 
 def _user(uid: int) -> str:

@@ -97,15 +97,17 @@ class SftpSource(DocumentSource[SftpOptions]):
             raise SourceFailure(f"{type(error).__name__}: {error}") from None
 
     def discover(self, seen: SeenItems) -> Iterator[SourceItem | MissedItem]:
-        waiting = [PurePosixPath()]
-        for number, folder in enumerate(waiting):
+        waiting = [(PurePosixPath(), SourceAccess(frozenset({"everyone"})))]
+        for number, (folder, access) in enumerate(waiting):
             if number >= _MOST_FOLDERS or len(folder.parts) > _DEEPEST:
                 yield MissedItem(str(folder), "its folders have no end")
                 return
-            yield from self._in(folder, waiting)
+            yield from self._in(folder, access, waiting)
 
-    def _in(self, folder: PurePosixPath, waiting: list[PurePosixPath]) -> Iterator[SourceItem | MissedItem]:
-        """Yield the items of a folder; its own folders wait."""
+    def _in(
+        self, folder: PurePosixPath, entering: SourceAccess, waiting: list[tuple[PurePosixPath, SourceAccess]]
+    ) -> Iterator[SourceItem | MissedItem]:
+        """Yield the items of a folder, which some may enter; its own folders wait."""
         try:
             entries = sorted(self._asked(self._entries_of, folder), key=lambda entry: entry.filename)
         except Denied as denied:
@@ -122,12 +124,13 @@ class SftpSource(DocumentSource[SftpOptions]):
                 why = "hidden" if entry.filename.startswith(".") else "links"
                 self.ignored[why] = self.ignored.get(why, 0) + 1
             elif stat.S_ISDIR(mode):
-                waiting.append(path)
+                waiting.append((path, self._access(entry).within(entering)))
             elif stat.S_ISREG(mode):
                 # Times are in seconds: what changed just now may change again without another one.
                 recent = abs(time.time() - (entry.st_mtime or 0)) < _SETTLED
                 revision = "" if recent else f"{entry.st_mtime}-{entry.st_size}"
-                yield SourceItem(str(path), revision, entry.st_size or 0, self._access(entry))
+                access = self._access(entry).within(entering) if self.options.access else None
+                yield SourceItem(str(path), revision, entry.st_size or 0, access)
 
     def _entries_of(self, path: str) -> list[Any]:
         entries = list(islice(self._sftp.listdir_iter(path), _MOST_ENTRIES + 1))
@@ -135,10 +138,8 @@ class SftpSource(DocumentSource[SftpOptions]):
             raise SourceFailure(f"a folder lists more than {_MOST_ENTRIES:,} files")
         return entries
 
-    def _access(self, entry: Any) -> SourceAccess | None:
-        if not self.options.access:
-            return None
-        return posix_access(entry.st_mode, str(entry.st_uid), str(entry.st_gid))
+    def _access(self, entry: Any) -> SourceAccess:
+        return posix_access(entry.st_mode or 0, str(entry.st_uid), str(entry.st_gid))
 
     def groups(self) -> Mapping[str, Collection[str]] | None:
         if not self.options.access:

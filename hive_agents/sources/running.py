@@ -211,6 +211,10 @@ class _SourceRun:
         state = self._items.setdefault(missed.key, ItemState())
         if missed.denied:
             state.access = NOBODY
+            below = [key for key in self._items if PurePosixPath(missed.key) in PurePosixPath(key).parents]
+            for key in below:
+                self._items[key].access = NOBODY
+                self._states.put(key, self._items[key])
         self._states.failed(missed.key, state, source.place.safe(missed.why))
 
     def _fetch(self, source: OpenedSource, item: SourceItem) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Asker, known_principal
-from hive_agents.copilot import Request
+from hive_agents.access.service import LocalPermissions
+from hive_agents.copilot import Request, reply as reply_module
 from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.plan import SearchStrategy
 from hive_agents.copilot.reply import NOT_FOUND
@@ -74,6 +75,19 @@ def test_a_figure_is_made_of_what_its_reader_may_view_when_it_is_shown(tmp_path:
     (place.documents / "faqs" / "lost.md").unlink()
     place.index()
     assert chat.transcript()[0]["answer"] in (None, "26 documents by status: effective 14, draft 12.")
+
+
+def test_a_figure_over_many_documents_is_of_the_readers_scope_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that can't list what a reader may view isn't asked about any number of documents."""
+    place = copied_knowledge_base(tmp_path / "workspace")
+    monkeypatch.setattr(reply_module, "MOST_ASKED", 10)
+    text = "how many documents per status?"
+    assert ask(place, "guest", text)["answer"] == "27 documents by status: effective 14, draft 13."
+    assert ask(place, "dana", text)["answer"] == "28 documents by status: effective 14, draft 13, secret 1."
+    monkeypatch.setattr(LocalPermissions, "lists", False)
+    assert ask(place, "guest", text)["answer"] == reply_module.TOO_MANY
 
 
 def test_documents_that_a_reader_may_not_open_are_not_counted(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import openpyxl
 import pytest
 
 from hive_agents.readers import ImportFailure, convert_bytes, rows_in
-from hive_agents.readers.rows import rows_of_texts
+from hive_agents.readers.rows import rows_as_markdown, rows_of_texts
 from hive_agents.sync import ImportReport, examine_documents, import_documents
 from hive_agents.workspace.workspace import Workspace
 
@@ -375,6 +375,15 @@ RIVERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("named", ["BKG_NUM", "File No.", "Vessel number"])
+def test_a_first_column_of_numbers_that_are_called_so_is_an_id(named: str) -> None:
+    rows = [[str(4000 + n), ("bond", "bail")[n % 2], str(n / 2)] for n in range(8)]
+    found = rows_of_texts([[named, "Reason", "Sum"], *rows])
+    assert found is not None
+    assert [row.fields["reason"] for row in found] == [row[1] for row in rows]
+    assert rows_of_texts([["Reason", "Sum", named], *([*row[1:], row[0]] for row in rows)]) is None
+
+
 @pytest.mark.parametrize("named", ["River", "Name"])
 def test_things_that_are_known_by_their_names_are_a_document_each(named: str) -> None:
     columns = [named, "Country", "Side", "Length km"]
@@ -401,3 +410,34 @@ def test_a_row_with_an_id_is_titled_by_a_column_whose_name_ends_like_a_title() -
     documents = rows_of_texts(rows)
     assert documents is not None
     assert (documents[3].key, documents[3].title) == ("mus3", "House of d.")
+
+
+def test_a_table_below_a_title_and_notes_has_its_own_head() -> None:
+    """As reports and exports have it: what they are called, then the table, then what was left to say."""
+    above = [["Parcels of May", "", "", ""], ["as of", "2024-06-01", "", ""]]
+    head = ["Parcel", "Carrier", "Weight", "State"]
+    rows = [[f"PX{n}", ("Post", "Ship")[n % 2], str(n), ("lost", "there")[n % 3 == 0]] for n in range(10)]
+    below = [["Checked by Ines", "", "", ""]]
+    table = [*above, head, *rows, *below]
+    found = rows_of_texts(table)
+    assert found is not None
+    assert [row.fields["state"] for row in found] == [row[3] for row in rows]
+    assert found[0].fields == {"carrier": "Post", "weight": 0, "state": "there"}
+    assert found[0].left_out == {"lines around a table": 3}
+    small = rows_as_markdown([*above, head, *rows[:2], *below])
+    assert "| Parcel | Carrier | Weight | State |\n| --- |" in small
+    assert small.startswith("Parcels of May\n\nas of 2024-06-01\n\n")
+    assert small.endswith("\n\nChecked by Ines")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["Name", "", "Price"], ["Bolt", "steel", "short"], ["Nut", "tin", "long"]],
+        [["", "2022", "2023"], ["Sales", "1", "2"], ["Costs", "3", "4"]],
+        [["Bolt", "0.20"], ["Nut", "0.10"]],
+    ],
+    ids=["an unnamed column", "years", "no head"],
+)
+def test_a_table_without_a_title_above_it_stays_as_it_is(rows: list[list[str]]) -> None:
+    assert rows_as_markdown(rows).startswith(f"| {' | '.join(rows[0])} |\n| --- |")

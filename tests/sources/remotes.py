@@ -6,6 +6,7 @@ import hashlib
 import imaplib
 import json
 import os
+import pwd
 import shutil
 import socket
 import subprocess
@@ -37,9 +38,11 @@ class Remote(ABC):
     """Whether the source itself says who may read a file."""
     unchanging = False
     """Whether a change of a file is another file, and the one before is gone."""
+    denies = False
+    """Whether the source can deny its reader what is below `apart/`."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder = self.root = folder
         self.settings: dict[str, Any] = {"kind": self.kind}
         self.asks: dict[str, Any] = {}
 
@@ -58,6 +61,10 @@ class Remote(ABC):
     def permit(self, name: str, *, staff: bool) -> None:
         """Let the group staff read a file, or its owner alone, where the source says who may."""
         pytest.fail(f"{self.kind} says nothing of who may read")
+
+    def deny(self, denied: bool) -> None:
+        """Deny the reader that the source has what is below `apart/`, or give it to it again."""
+        pytest.fail(f"{self.kind} denies nothing")
 
     @abstractmethod
     def cut(self, after: int) -> AbstractContextManager[None]:
@@ -175,10 +182,9 @@ class Cut:
 class Served(Remote):
     """A server whose files are in a folder of this machine."""
 
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, root: Path | None = None) -> None:
         super().__init__(folder)
-        self.root = folder / "served"
+        self.root = root or folder / "served"
         self.root.mkdir()
         self.way = Cut(self.serve())
 
@@ -187,6 +193,7 @@ class Served(Remote):
         pytest.fail(f"{self.kind} is no server")
 
     def put(self, name: str, text: str) -> None:
+        (self.root / name).parent.mkdir(exist_ok=True)
         (self.root / name).write_text(text)
 
     def remove(self, name: str) -> None:
@@ -206,26 +213,56 @@ class Served(Remote):
 
 
 class S3(Served):
+    """moto, which asks for signatures and for what the policies of the reader allow."""
+
     kind = "s3"
     access = True
+    denies = True
 
     def serve(self) -> int:
         from moto.server import ThreadedMotoServer
 
-        os.environ["A40_S3"] = "key:a-secret-of-s3"
         self._server = ThreadedMotoServer(port=0, verbose=False)
         self._server.start()
         _, port = self._server.get_host_and_port()
-        self._client = boto3.client(
-            "s3",
-            endpoint_url=f"http://127.0.0.1:{port}",
-            region_name="us-east-1",
-            aws_access_key_id="key",
-            aws_secret_access_key="secret",
-        )
-        self._bucket = f"office-{port}"  # moto's buckets are the process's
+        self._bucket = f"office-{port}"  # moto's buckets and users are the process's
+        self._asks_nothing(True)
+        users = self._asking("iam", "key", "secret")
+        for name in ("writer", "reader"):
+            users.create_user(UserName=f"{name}-{port}")
+            key = users.create_access_key(UserName=f"{name}-{port}")["AccessKey"]
+            login = key["AccessKeyId"], key["SecretAccessKey"]
+            if name == "writer":
+                self._allow(users, f"writer-{port}")
+                self._users, self._client = self._asking("iam", *login), self._asking("s3", *login)
+            else:
+                os.environ["A40_S3"] = ":".join(login)
+        users.close()
+        self._reader = f"reader-{port}"
         self._client.create_bucket(Bucket=self._bucket)
+        self._allow(self._users, self._reader)
+        self._asks_nothing(False)
         return int(port)
+
+    @staticmethod
+    def _asks_nothing(nothing: bool) -> None:
+        from moto import settings
+        from moto.core.authorization import ActionAuthenticatorMixin
+
+        settings.INITIAL_NO_AUTH_ACTION_COUNT = float("inf") if nothing else 0
+        ActionAuthenticatorMixin.request_count = 0
+
+    def _asking(self, service: Any, id: str, secret: str) -> Any:
+        address = "http://{}:{}".format(*self._server.get_host_and_port())
+        login = {"aws_access_key_id": id, "aws_secret_access_key": secret}
+        return boto3.client(service, endpoint_url=address, region_name="us-east-1", **login)
+
+    @staticmethod
+    def _allow(users: Any, name: str, *denied: str) -> None:
+        allowed = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+        told = [allowed, *({"Effect": "Deny", "Action": "s3:GetObject*", "Resource": each} for each in denied)]
+        document = json.dumps({"Version": "2012-10-17", "Statement": told})
+        users.put_user_policy(UserName=name, PolicyName="all", PolicyDocument=document)
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -248,9 +285,14 @@ class S3(Served):
         acl: Any = "authenticated-read" if staff else "private"
         self._client.put_object_acl(Bucket=self._bucket, Key=f"docs/{name}", ACL=acl)
 
+    def deny(self, denied: bool) -> None:
+        self._allow(self._users, self._reader, *([f"arn:aws:s3:::{self._bucket}/docs/apart/*"] if denied else []))
+
     def close(self) -> None:
         super().close()
-        self._client.close()
+        self._asks_nothing(True)
+        for each in (self._client, self._users):
+            each.close()
         self._server.stop()
 
 
@@ -258,6 +300,8 @@ class Web(Served):
     """A site with a sitemap, ETags and answers of 304."""
 
     kind = "web"
+    denies = True
+    denied = False
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -266,15 +310,17 @@ class Web(Served):
         self.settings |= {"url": f"http://{host}/", "options": options}
 
     def serve(self) -> int:
-        root = self.root
+        root, site = self.root, self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 path, body = root / self.path.lstrip("/"), None
+                if site.denied and self.path.startswith("/apart/"):
+                    return self.send_error(403)
                 if self.path == "/sitemap.xml":
-                    host = self.headers["host"]
-                    pages = "".join(f"<url><loc>http://{host}/{one.name}</loc></url>" for one in sorted(root.iterdir()))
-                    body = f"<urlset>{pages}</urlset>".encode()
+                    host, files = self.headers["host"], sorted(root.rglob("*.*"))
+                    names = [one.relative_to(root).as_posix() for one in files]
+                    body = f"<urlset>{''.join(f'<loc>http://{host}/{name}</loc>' for name in names)}</urlset>".encode()
                 elif path.is_file():
                     body = path.read_bytes()
                 etag = f'"{hashlib.sha256(body or b"").hexdigest()[:12]}"'
@@ -286,6 +332,7 @@ class Web(Served):
                 self.end_headers()
                 if body is not None and not unchanged:
                     self.wfile.write(body)
+                return None
 
             def log_message(self, *arguments: Any) -> None:
                 pass
@@ -294,6 +341,9 @@ class Web(Served):
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self._server.server_port
 
+    def deny(self, denied: bool) -> None:
+        self.denied = denied
+
     def close(self) -> None:
         super().close()
         self._server.shutdown()
@@ -301,7 +351,11 @@ class Web(Served):
 
 
 class WebDav(Served):
+    """wsgidav, behind what denies requests as a company's proxy does."""
+
     kind = "webdav"
+    denies = True
+    denied = False
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -322,9 +376,19 @@ class WebDav(Served):
         users = {"*": {"dana": {"password": "a-secret-of-dav"}}}
         config = {"provider_mapping": {"/": str(self.root)}, "simple_dc": {"user_mapping": users}, "verbose": 0}
         app = WsgiDAVApp(config | {"logging": {"enable": False}, "lock_storage": None, "property_manager": None})
-        self._server = make_server("127.0.0.1", 0, app, Threaded, Quiet)
+
+        def allowed(environ: dict[str, Any], start: Any) -> Any:
+            if self.denied and environ["PATH_INFO"].startswith("/apart"):
+                start("403 Forbidden", [("content-length", "0")])
+                return [b""]
+            return app(environ, start)
+
+        self._server = make_server("127.0.0.1", 0, allowed, Threaded, Quiet)
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self._server.server_port
+
+    def deny(self, denied: bool) -> None:
+        self.denied = denied
 
     def close(self) -> None:
         super().close()
@@ -341,46 +405,57 @@ def debian(program: str) -> str:
 
 
 class Sftp(Served):
+    """Debian's sshd, and a reader who isn't root, so that modes hold."""
+
     kind = "sftp"
     access = True
-
-    def serve(self) -> int:
-        import paramiko
-
-        program, keys = debian("sshd"), self.folder / "keys"
-        keys.mkdir(mode=0o700)
-        for name in ("host", "client"):
-            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(keys / name)]
-            subprocess.run(command, check=True)
-        self._port = lasting_port()
-        (keys / "authorized").write_text((keys / "client.pub").read_text())
-        lines = [f"Port {self._port}", "ListenAddress 127.0.0.1", f"HostKey {keys / 'host'}", "UsePAM no"]
-        lines += [f"AuthorizedKeysFile {keys / 'authorized'}", "PermitRootLogin yes", "StrictModes no"]
-        lines += ["Subsystem sftp internal-sftp", f"PidFile {keys / 'pid'}"]
-        (keys / "config").write_text("\n".join(lines) + "\n")
-        Path("/run/sshd").mkdir(exist_ok=True)
-        self._process = subprocess.Popen([program, "-D", "-f", str(keys / "config"), "-E", str(keys / "log")])
-        waited(self._port)
-        os.environ["A40_SFTP"] = (keys / "client").read_text()
-        assert paramiko.__version__
-        return self._port
+    denies = True
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        known, key = folder / "known", (folder / "keys" / "host.pub").read_text().split()[:2]
+        self._program = debian("sshd")
+        self._reader = pwd.getpwnam("nobody")
+        self.home = Path(tempfile.mkdtemp(prefix="hive-sftp-"))  # whose parents the reader may enter
+        self.home.chmod(0o755)
+        super().__init__(folder, self.home / "served")
+        known, key = folder / "known", (self.home / "host.pub").read_text().split()[:2]
         known.write_text(f"[127.0.0.1]:{self.way.port} {' '.join(key)}\n")
         options = {"known_hosts": str(known)}
-        url = f"sftp://root@127.0.0.1:{self.way.port}{self.root}"
+        url = f"sftp://nobody@127.0.0.1:{self.way.port}{self.root}"
         self.settings |= {"url": url, "secret_ref": "env:A40_SFTP", "options": options}
-        self.asks = {**options, "access": "posix", "subjects": {"group:0": ["group:staff"]}}
+        self.asks = {**options, "access": "posix", "subjects": {f"group:{self._reader.pw_gid}": ["group:staff"]}}
+
+    def serve(self) -> int:
+        home = self.home
+        for name in ("host", "client"):
+            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(home / name)]
+            subprocess.run(command, check=True)
+        self._port = lasting_port()
+        lines = [f"Port {self._port}", "ListenAddress 127.0.0.1", f"HostKey {home / 'host'}", "UsePAM no"]
+        lines += [f"AuthorizedKeysFile {home / 'client.pub'}", "StrictModes no", f"PidFile {home / 'pid'}"]
+        lines += ["Subsystem sftp internal-sftp", "ForceCommand internal-sftp"]
+        (home / "config").write_text("\n".join(lines) + "\n")
+        Path("/run/sshd").mkdir(exist_ok=True)
+        self._process = subprocess.Popen([self._program, "-D", "-f", str(home / "config"), "-E", str(home / "log")])
+        waited(self._port)
+        os.environ["A40_SFTP"] = (home / "client").read_text()
+        return self._port
+
+    def put(self, name: str, text: str) -> None:
+        super().put(name, text)
+        for path in {self.root / name, (self.root / name).parent} - {self.root}:
+            os.chown(path, self._reader.pw_uid, self._reader.pw_gid)
 
     def permit(self, name: str, *, staff: bool) -> None:
         (self.root / name).chmod(0o640 if staff else 0o600)
+
+    def deny(self, denied: bool) -> None:
+        (self.root / "apart").chmod(0o000 if denied else 0o755)
 
     def close(self) -> None:
         super().close()
         self._process.terminate()
         self._process.wait()
+        shutil.rmtree(self.home)
 
 
 class Imap(Served):
@@ -388,6 +463,7 @@ class Imap(Served):
 
     kind = "imap"
     unchanging = True
+    denies = True
 
     def serve(self) -> int:
         program = debian("dovecot")
@@ -422,24 +498,28 @@ class Imap(Served):
         self.settings |= {"url": url, "secret_ref": "env:A40_IMAP", "options": options}
 
     def put(self, name: str, text: str) -> None:
-        if self._found(name):
-            self.remove(name)
+        folder = "Other" if name.startswith("apart/") else "INBOX"
+        if self._found(name, folder):
+            self.remove(name, folder)
         body = text.replace("\n", "\r\n")
         mail = f"From: dana@example.org\r\nSubject: {name}\r\nMessage-ID: <{uuid.uuid4()}@x>\r\n\r\n{body}"
-        self._mails.append("INBOX", "", imaplib.Time2Internaldate(0), mail.encode())
+        self._mails.append(folder, "", imaplib.Time2Internaldate(0), mail.encode())
 
-    def _found(self, name: str) -> bytes:
-        self._mails.select("INBOX")
+    def _found(self, name: str, folder: str = "INBOX") -> bytes:
+        self._mails.select(folder)
         found: bytes = self._mails.uid("SEARCH", "SUBJECT", f'"{name}"')[1][0]
         return found
 
-    def remove(self, name: str) -> None:
-        self._mails.uid("STORE", self._found(name).decode(), "+FLAGS", "(\\Deleted)")
+    def remove(self, name: str, folder: str = "INBOX") -> None:
+        self._mails.uid("STORE", self._found(name, folder).decode(), "+FLAGS", "(\\Deleted)")
         self._mails.expunge()
 
     def rename(self, old: str, new: str) -> None:
         self._mails.uid("COPY", self._found(old).decode(), "Other")
         self.remove(old)
+
+    def deny(self, denied: bool) -> None:
+        (self._home / "mail" / "dana" / ".Other").chmod(0o000 if denied else 0o700)
 
     def close(self) -> None:
         super().close()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,33 +14,17 @@ from hive_agents.base import HiveError
 from hive_agents.base.files import frontmatter
 from hive_agents.sources import SourceReport, add_source, run_source, source_log
 from hive_agents.workspace import Workspace, trust
+from tests.sources.emulated import EMULATED
+from tests.sources.killing import Killing
 from tests.sources.remotes import REMOTES, Remote
 
-KILLED = 99
-PROGRAM = f"""
-import os, sys, threading
-from hive_agents.sources import run_source
-from hive_agents.workspace.workspace import Workspace
-
-left, one_by_one = int(sys.argv[2]), threading.Lock()
-
-def counted(call):
-    def wrapper(*arguments, **options):
-        global left
-        with one_by_one:
-            left -= 1
-            if left == 0:
-                os._exit({KILLED})
-        return call(*arguments, **options)
-    return wrapper
-
-os.replace, os.unlink = counted(os.replace), counted(os.unlink)
-run_source(Workspace(sys.argv[1]), "office", may_delete=lambda gone, everything: True)
-"""
 TEXTS = {name: f"# {name}\n\nThe first text of {name}.\n" for name in ("same", "changed", "renamed", "gone")}
 
 
-@pytest.fixture(params=REMOTES, ids=lambda kind: str(kind.kind))
+@pytest.fixture(
+    params=[*REMOTES, *(pytest.param(kind, marks=pytest.mark.slow) for kind in EMULATED)],
+    ids=lambda kind: str(kind.__name__).lower(),
+)
 def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Remote]:
     made: Remote = request.param(tmp_path)
     yield made
@@ -73,14 +56,43 @@ def document(place: Workspace, name: str) -> Path:
 
 
 def readers(place: Workspace, name: str) -> list[str]:
-    found = frontmatter.values(frontmatter.split(document(place, name).read_text(), "")[0], "")
+    return viewers(place, f"text of {name}.")
+
+
+def viewers(place: Workspace, text: str) -> list[str]:
+    (path,) = (path for path in (place.documents / "office").rglob("*.md") if text in path.read_text())
+    found = frontmatter.values(frontmatter.split(path.read_text(), "")[0], "")
     assert found["tenant"] == ["acme"]
     return list(found["view"])
+
+
+def known(remote: Remote) -> dict[str, Any]:
+    """Return the settings by which it is known who may read."""
+    return {"options": remote.asks} if remote.access else {"view": STAFF}
+
+
+def permit(remote: Remote, name: str, *, staff: bool) -> None:
+    if remote.access:
+        remote.permit(name, staff=staff)
 
 
 def filled(remote: Remote) -> None:
     for name, text in TEXTS.items():
         remote.put(f"{name}.md", text)
+
+
+def labelled(place: Workspace, *names: str) -> dict[str, str]:
+    """Judge the documents of these names as relevant, each for a question, and return their ids."""
+    found = {name: str(document(place, name).relative_to(place.documents)) for name in names}
+    queries = [{"id": name, "query": name, "relevant": [doc_id]} for name, doc_id in found.items()]
+    (place.root / "evals").mkdir()
+    (place.root / "evals" / "golden.json").write_text(json.dumps({"collection": "kb", "queries": queries}))
+    return found
+
+
+def labels(place: Workspace) -> dict[str, list[str]]:
+    golden = json.loads((place.root / "evals" / "golden.json").read_text())
+    return {each["id"]: each["relevant"] for each in golden["queries"]}
 
 
 def changed(remote: Remote) -> None:
@@ -91,6 +103,7 @@ def changed(remote: Remote) -> None:
 
 
 AS_FILLED = sorted(f"The first text of {name}." for name in TEXTS)
+STAFF = ["group:staff"]
 STAY = ["The first text of same.", "The first text of renamed."]
 AS_CHANGED = sorted(["A new text.", "The second text.", *STAY])
 
@@ -132,30 +145,66 @@ def test_labels_follow_a_renamed_item_also_where_the_source_breaks_off(remote: R
     filled(remote)
     place = workspace(remote)
     run(place)
-    before = {name: str(document(place, name).relative_to(place.documents)) for name in ("renamed", "same")}
-    queries = [{"id": name, "query": name, "relevant": [doc_id]} for name, doc_id in before.items()]
-    (place.root / "evals").mkdir()
-    golden = place.root / "evals" / "golden.json"
-    golden.write_text(json.dumps({"collection": "kb", "queries": queries}))
+    labelled(place, "renamed", "same")
     changed(remote)
     with remote.cut(after):
         run(place)
     run(place, delete=True)
-    after_all = {each["id"]: each["relevant"] for each in json.loads(golden.read_text())["queries"]}
-    assert after_all == {name: [str(document(place, name).relative_to(place.documents))] for name in before}
+    assert labels(place) == {
+        name: [str(document(place, name).relative_to(place.documents))] for name in ("renamed", "same")
+    }
 
 
-@pytest.mark.parametrize("at", [1, 2, 5])
-def test_a_killed_run_is_finished_by_the_next(remote: Remote, at: int) -> None:
+def killed_at_each(remote: Remote, points: int) -> None:
+    """Kill the first run and one that finds changes, at so many points each, and look at what is there and who reads it
+    before and after the next run."""
+    place = workspace(remote, **known(remote))
     filled(remote)
-    place = workspace(remote)
-    run(place)
-    changed(remote)
-    command = [sys.executable, "-c", PROGRAM, str(place.root), str(at)]
-    assert subprocess.run(command, capture_output=True).returncode in (0, KILLED)
-    run(place, delete=remote.unchanging)
-    assert documents(place) == AS_CHANGED
-    assert [run(place).counts[what] for what in ("added", "changed", "renamed", "deleted", "conflicts")] == [0] * 5
+    for name in TEXTS:
+        permit(remote, f"{name}.md", staff=True)
+    with Killing(place.root) as killing:
+        for _ in each_kill(place, killing, points):
+            assert run(place).status == "done"
+            assert (documents(place), readers(place, "changed")) == (AS_FILLED, ["group:staff"])
+        expected = labelled(place, "renamed", "same")
+        changed(remote)
+        for name in ("changed", "added"):
+            permit(remote, f"{name}.md", staff=False)
+        for _ in each_kill(place, killing, points):
+            there = documents(place)
+            assert set(STAY) <= set(there), "lost"
+            seen = [text for text in there if text in ("The second text.", "A new text.") and remote.access]
+            assert not any("group:staff" in viewers(place, text) for text in seen), "seen"
+            run(place, delete=True)
+            assert documents(place) == AS_CHANGED
+            assert viewers(place, "The second text.") == ([] if remote.access else STAFF)
+            expected["renamed"] = str(document(place, "renamed").relative_to(place.documents))
+            assert labels(place) == {name: [doc_id] for name, doc_id in expected.items()}
+            again = run(place).counts
+            assert [again[what] for what in ("added", "changed", "renamed", "deleted", "conflicts")] == [0] * 5
+
+
+def each_kill(place: Workspace, killing: Killing, points: int) -> Iterator[int]:
+    """Yield after each of so many kills of one run, which begins each time where the workspace was."""
+    before = place.root.with_name("before")
+    shutil.copytree(place.root, before)
+    code, lines = killing.run()
+    assert (code, lines > points) == (0, True)
+    for number in range(points):
+        shutil.rmtree(place.root)
+        shutil.copytree(before, place.root)
+        killing.run(1 + number * lines // points)
+        yield number
+    shutil.rmtree(before)
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_any_point_is_finished_by_the_next(remote: Remote) -> None:
+    killed_at_each(remote, 24)
+
+
+def test_a_killed_run_is_finished_by_the_next(remote: Remote) -> None:
+    killed_at_each(remote, 3)
 
 
 def test_many_deletions_wait_for_a_word(remote: Remote) -> None:
@@ -201,6 +250,18 @@ def test_who_may_read_follows_the_source_also_where_a_person_edited(remote: Remo
     assert path.read_text().endswith("A remark by hand.\n")
 
 
+def test_who_may_not_enter_a_folder_reads_nothing_in_it(remote: Remote) -> None:
+    if remote.kind not in ("folder", "sftp"):
+        pytest.skip("this kind has no folders that only some may enter")
+    remote.put("apart/kept.md", "# kept\n\nThe text of kept.\n")
+    remote.permit("apart/kept.md", staff=True)
+    place = workspace(remote, options=remote.asks)
+    for mode, expected in ((0o750, STAFF), (0o700, []), (0o755, STAFF)):
+        (remote.root / "apart").chmod(mode)
+        run(place)
+        assert readers(place, "kept") == expected
+
+
 def test_who_may_read_follows_the_source_also_where_an_item_has_no_text_any_more(remote: Remote) -> None:
     """The document of before stays, as a reader that fails leaves it; its readers of before don't."""
     if not remote.access:
@@ -216,6 +277,29 @@ def test_who_may_read_follows_the_source_also_where_an_item_has_no_text_any_more
     assert readers(place, "same") == []
 
 
+def test_what_the_source_denies_is_nobodys_until_it_gives_it_again(remote: Remote) -> None:
+    if not remote.denies:
+        pytest.skip("this kind denies nothing of what it holds")
+    filled(remote)
+    remote.put("apart/kept.md", "# kept\n\nThe text of kept.\n")
+    remote.put("apart/other.md", "# other\n\nThe text of other.\n")
+    place = workspace(remote, **known(remote))
+    for name in (*TEXTS, "apart/kept", "apart/other"):
+        permit(remote, f"{name}.md", staff=True)
+    run(place)
+    assert (readers(place, "kept"), readers(place, "other")) == (STAFF, STAFF)
+    remote.put("apart/other.md", "# other\n\nThe second text of other.\n")
+    permit(remote, "apart/other.md", staff=True)
+    remote.deny(True)
+    assert run(place).status == "partial"
+    seen = [path for path in (place.documents / "office").rglob("*.md") if "group:staff" in path.read_text()]
+    assert sorted(path.read_text().strip().rpartition("\n")[2] for path in seen) == AS_FILLED
+    remote.deny(False)
+    run(place, delete=True)
+    assert (readers(place, "kept"), viewers(place, "The second text of other.")) == (STAFF, STAFF)
+    assert len(documents(place)) == 6
+
+
 def test_no_secret_is_told(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = remote.settings.get("secret_ref")
     if not secret:
@@ -224,8 +308,6 @@ def test_no_secret_is_told(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> N
     place = workspace(remote)
     run(place)
     monkeypatch.setenv(secret.removeprefix("env:"), "dana:a-wrong-word-4711")
-    if remote.kind == "s3":
-        pytest.skip("moto asks for no secret")
     told = run(place)
     assert told.status in ("failed", "partial")
     shown = json.dumps([told.message, told.failed, source_log(place, "office")])

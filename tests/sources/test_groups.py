@@ -117,11 +117,12 @@ def test_a_removed_source_takes_its_groups_along(place: Workspace) -> None:
 
 
 def test_the_groups_of_a_server_are_those_that_it_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "passwd").write_text("# people\ndana:x:7:0::/:\nlee:x:8:9::/:\nstranger:x:6:0::/:\n+::::::\n")
-    (tmp_path / "group").write_text("root:x:0:lee,nobody-knows\nqa:x:9:\n")
-    monkeypatch.setattr("hive_agents.sources.from_sftp._USERS", str(tmp_path / "passwd"))
-    monkeypatch.setattr("hive_agents.sources.from_sftp._GROUPS", str(tmp_path / "group"))
     remote = Sftp(tmp_path)
+    users, groups = remote.home / "passwd", remote.home / "group"
+    users.write_text("# people\ndana:x:7:65534::/:\nlee:x:8:9::/:\nstranger:x:6:65534::/:\n+::::::\n")
+    groups.write_text("nogroup:x:65534:lee,nobody-knows\nqa:x:9:\n")
+    monkeypatch.setattr("hive_agents.sources.from_sftp._USERS", str(users))
+    monkeypatch.setattr("hive_agents.sources.from_sftp._GROUPS", str(groups))
     try:
         remote.put("a.md", "# A\n\nThe text.\n")
         remote.permit("a.md", staff=True)
@@ -134,10 +135,10 @@ def test_the_groups_of_a_server_are_those_that_it_lists(tmp_path: Path, monkeypa
         place = Workspace(place.root)
         assert run_source(place, "wiki").status == "done"
         assert viewers(place) == ["dana of acme", "lee of acme"]
-        (tmp_path / "group").write_text("root:x:0:\nqa:x:9:\n")
-        assert sync_groups(place, "wiki") == {"wiki/0": ["dana"], "wiki/9": ["lee"]}
+        groups.write_text("nogroup:x:65534:\nqa:x:9:\n")
+        assert sync_groups(place, "wiki") == {"wiki/65534": ["dana"], "wiki/9": ["lee"]}
         assert viewers(place) == ["dana of acme"]
-        (tmp_path / "group").unlink()  # it shows them to nobody any more
+        groups.unlink()  # it shows them to nobody any more
         assert (sync_groups(place, "wiki"), viewers(place)) == ({}, [])
     finally:
         remote.close()
