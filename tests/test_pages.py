@@ -24,10 +24,13 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["canary.md", "export.md", "gate-anywhere.md", "receipts.md", "stale.md", "why.md"])
+@pytest.mark.parametrize(
+    "page", ["canary.md", "export.md", "gate-anywhere.md", "import.md", "receipts.md", "stale.md", "why.md"]
+)
 def test_commands_print_what_the_page_says(page: str, tmp_path: Path) -> None:
     found = blocks(page)
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}", "COLUMNS": "200"}
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}", "COLUMNS": "200", "HIVE_HOME": str(tmp_path / "home")}
     for (kind, script), (following, expected) in zip(found, [*found[1:], ("", "")], strict=True):
         if kind != "sh":
             continue

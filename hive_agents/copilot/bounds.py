@@ -27,6 +27,8 @@ def date_bounds(s: Sentence, used: set[int]) -> list[tuple[list[DocumentFilter],
         alone = not any(s.is_content(n, used) for n in range(len(s.words)) if n not in inside)
         if near or alone or (span.led and (cue is not None or s.has_head())):
             plain = [name for name in fields if date_role_of(name) not in ("due", "expires")] or fields
+            # "Sent in 2020" goes by `date`, not by `date_of_purchase`, whose name tells another event.
+            plain = sorted(plain, key=lambda name: not word_table("fields.date_roles").keys() >= set(parts(name)))
             field = [*date_fields(s, cue), *plain][0] if cue is not None else plain[0]
             bounds = [
                 DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in bounds_of(s, span, field, cue)

@@ -24,7 +24,7 @@ from hive_agents.copilot.dates import DateSpan
 from hive_agents.copilot.forms import word_key
 from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
-from hive_agents.copilot.roles import is_short_for, parts, role_of
+from hive_agents.copilot.roles import is_short_for, parts, role_of, tells_rows
 from hive_agents.copilot.sentence import (
     ABOUT,
     ADVERBS,
@@ -70,13 +70,13 @@ def conditions_in(s: Sentence) -> list[DocumentFilter] | None:
 
 
 def number_bounds(s: Sentence) -> list[Found]:
-    """Return filters on numbers beside their column's name, in a message that asks for more: "version 3", "pages over
-    20", "more than 20 pages"."""
+    """Return filters on numbers beside their column, in a message that asks for more: "pages over 20", "ticket 42"."""
     columns, bounds, words = _Columns(s), list[Found](), range(len(s.words))
-    for place in words if s.filters_by_description and not any(map(columns.denies, words)) else ():
-        found = columns.number(place, only_named=True)
-        if found is not None and not any(places & found[1] for _, places in bounds):
-            bounds.append(found)
+    for place in words if not any(map(columns.denies, words)) else ():
+        filters, told = columns.number(place, only_named=True) or ([], set())
+        row = {place} < told <= {*range(place + 1)} and filters[0].op == "eq" and tells_rows(filters[0].field)
+        if filters and (s.filters_by_description or row) and not any(places & told for _, places in bounds):
+            bounds.append((filters, told))
     return bounds
 
 

@@ -45,6 +45,15 @@ def role_of(name: str) -> FieldRole:
     return next((roles[part] for part in (*named[-1:], *named[:1]) if part in roles), "other")
 
 
+def tells_rows(name: str) -> bool:
+    """Return whether a field's numbers tell one row of the others: "ticket 4211" of `ticket_id`.
+
+    >>> tells_rows("ticket_id"), tells_rows("bkg_num"), tells_rows("id"), tells_rows("pages")
+    (True, True, False, False)
+    """
+    return not word_list("columns", "ids").isdisjoint(parts(name)[1:])
+
+
 def document_status(metadata: Mapping[str, object]) -> str | None:
     """Return a document's status, from the first field with that role; None without one.
 

@@ -72,6 +72,7 @@ def route(
         return _followed(asked, resolved)
     if _refers_to_result(core) and len(words(core)) <= 5:
         return _unclear(asked, vocabulary)
+    vocabulary = vocabulary.within([word.lower for word in words(core)])
     titled = _titled(core, asked, vocabulary, reader=reader, today=today)
     if titled is not None:
         return titled

@@ -282,7 +282,8 @@ def _longest(
                 all(one.lower in EMPTY for one in phrase) and not any(one.gap == "-" for one in phrase[1:])
             )
             name = word.text.isupper() and len(word.text) > 1 and not shouted
-            plural = meanings[0].role == "status" and word.lower.endswith("s") and not value.endswith("s")
+            several = word.lower.endswith("s") and not value.endswith("s")  # "mails" of `mail/`
+            plural = several and meanings[0].role in ("status", "kind")
             everyday = last == place and meanings[0].role == "kind" and word.text.islower() and is_everyday(word.lower)
             return Mention(place, last, meanings, meanings[0].noun or plural, small and not name, everyday)
     return None

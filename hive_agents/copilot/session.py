@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -90,9 +90,16 @@ def vocabulary_of(known: ScopedIndex) -> Vocabulary:
     vocabulary = _vocabularies.get(known)
     if vocabulary is None:
         vocabulary = _vocabularies[known] = Vocabulary.of(
-            declared(known.collection), known.values, known.doc_ids()
+            declared(known.collection), known.values, known.doc_ids(), partial(_held, ref(known))
         )
     return vocabulary
+
+
+def _held(known: ref[ScopedIndex], field: str, value: str) -> frozenset[str]:
+    """Return the fields that documents with a value of a field have."""
+    index = known()
+    rows = index.documents() if index is not None else []
+    return frozenset().union(*(metadata.keys() for _, _, metadata in rows if metadata.get(field) == value))
 
 
 class Request(Format):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 from hive_agents.base import count
@@ -12,7 +13,7 @@ from hive_agents.copilot.dates import NUMBERS
 from hive_agents.copilot.forms import is_plural, word_key
 from hive_agents.copilot.language import Word, at, word_list, word_table, words
 from hive_agents.copilot.plan import FieldTally
-from hive_agents.copilot.roles import is_short_for, parts
+from hive_agents.copilot.roles import is_short_for, parts, tells_rows
 from hive_agents.copilot.vocabulary import LONGEST, Vocabulary
 
 MOST_GROUPS = 50
@@ -324,7 +325,9 @@ def cell_in(text: str, vocabulary: Vocabulary, rows: Sequence[TitledRow]) -> str
     asked = f" {' '.join(word.lower for word in words(text))} "
     found: list[str] = []
     for _, title, metadata in rows:
-        before, name, after = asked.partition(f" {' '.join(word.lower for word in words(title))} ")
+        called = [" ".join(word.lower for word in words(title)), *_numbered(asked.split(), vocabulary, metadata)]
+        told = next((one for one in called if f" {one} " in asked), called[0])
+        before, name, after = asked.partition(f" {told} ")
         rest = [*before.split(), *after.split()] if name.strip() else []
         begin = next((n for n, word in enumerate(rest) if word not in word_list("tallies", "cell")), len(rest))
         said = rest[begin : begin + LONGEST]
@@ -332,10 +335,23 @@ def cell_in(text: str, vocabulary: Vocabulary, rows: Sequence[TitledRow]) -> str
         alike = [one for one in alike if vocabulary.fields[one].type == "date"] if "when" in rest else alike
         field = vocabulary.named_field(said, alike)
         clear = field is not None and (len(alike) == 1 or field[1] >= len(parts(field[0])))
-        if field is not None and clear and word_list("tallies", "cell").issuperset(rest[begin + field[1] :]):
+        # "Which product was purchased in …" of `product_purchased`
+        skipped = word_list("tallies", "cell").union(parts(field[0]) if field is not None else ())
+        if field is not None and clear and skipped.issuperset(rest[begin + field[1] :]):
             values = _values(("", title, metadata), field[0])
             found += [f"{title}, {field[0].replace('_', ' ')}: {', '.join(map(str, values))}."] if values else [""]
     return found[0] or None if len(found) == 1 else None
+
+
+def _numbered(asked: Sequence[str], vocabulary: Vocabulary, metadata: Mapping[str, Any]) -> list[str]:
+    """Return what a row is called by its number, such as "ticket 4211", where the words say that."""
+    ids = [name for name in metadata if tells_rows(name)]
+    return [
+        f"{word} {number}"
+        for word, number in pairwise(asked)
+        for field in ids
+        if number == str(metadata[field]).lower() and vocabulary.named_field([word], [field])
+    ]
 
 
 def tallied(tally: FieldTally, rows: Sequence[TitledRow]) -> str:

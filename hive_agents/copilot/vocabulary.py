@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
-from typing import Generic, TypeVar
 
 from hive_agents.access import RESERVED
 from hive_agents.copilot.forms import (
     VERSION,
-    inflected,
     is_plural,
     is_version,
     one_edit,
@@ -22,6 +20,7 @@ from hive_agents.copilot.forms import (
     word_key,
 )
 from hive_agents.copilot.language import language, word_list
+from hive_agents.copilot.phrases import Phrases, groups, named_by, unfinished
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, RouterDecision
 from hive_agents.copilot.roles import JOINTS, FieldRole, date_role_of, flag_of, name_stems, parts, role_of
 from hive_agents.documents import LANGUAGES, Collection, FieldType, terms, words as spell
@@ -42,7 +41,6 @@ _INSIDE_NAMES = frozenset({"of", "the", "in"})
 _YEAR, _YEARS = re.compile(r"1\d{3}|20\d\d"), 0.9
 """A year, and the share of a column's values that are years where it holds years."""
 _FOLDERS = word_list("fields", "folders")
-_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True)
@@ -76,24 +74,6 @@ class Meaning:
         return self.role in ("topic", "other")
 
 
-class _Phrases(Generic[_Entry]):
-    """Entries by phrase; a phrase in the singular finds one in the plural, and the other way round."""
-
-    def __init__(self, entries: Iterable[tuple[Sequence[str], _Entry]]) -> None:
-        self._index: dict[str, list[tuple[str, _Entry]]] = {}
-        for words, entry in entries:
-            self._index.setdefault(word_key(words), []).append(("".join(words), entry))
-
-    def find(self, words: Sequence[str]) -> list[_Entry]:
-        joined = "".join(words)
-        alike = (entry for phrase, entry in self._index.get(word_key(words), ()) if inflected(joined, phrase))
-        return list(dict.fromkeys(alike)) if joined else []
-
-    def exact(self, word: str) -> list[_Entry]:
-        """Return the entries of one phrase as it is written."""
-        return [entry for phrase, entry in self._index.get(word_key((word,)), ()) if phrase == word]
-
-
 @dataclass(frozen=True)
 class Vocabulary:
     """All filterable fields; built from a scoped index, it has no value of hidden documents.
@@ -111,6 +91,8 @@ class Vocabulary:
     years: Mapping[str, tuple[FilterValue, ...]] = field(default_factory=dict)
     usual: Mapping[str, str] = field(default_factory=dict)
     nonzero: frozenset[str] = frozenset()
+    held: Callable[[str, str], frozenset[str]] | None = None
+    """Tells which fields the documents of a category have, of its field and value."""
 
     @classmethod
     def of(
@@ -118,6 +100,7 @@ class Vocabulary:
         collection: Collection,
         values: Callable[[str], list[tuple[str, int]]],
         doc_ids: Sequence[str] = (),
+        held: Callable[[str, str], frozenset[str]] | None = None,
     ) -> Vocabulary:
         """Return the vocabulary of a collection; `values` counts the visible documents of each value of a field."""
         fields: dict[str, FieldWords] = {}
@@ -157,7 +140,25 @@ class Vocabulary:
             called |= _stems("people") - own if _stems("of_people") & own else set()
         shared = {value: found for value, found in holders.items() if len(found) > 1}
         usual = {value: max(found, key=lambda pair: pair[0])[1] for value, found in shared.items()}
-        return cls(fields, noun, called, flags, years, usual, frozenset(nonzero))
+        return cls(fields, noun, called, flags, years, usual, frozenset(nonzero), held)
+
+    def within(self, said: Sequence[str]) -> Vocabulary:
+        """Return the vocabulary of the one category that these words name in the plural, such as "mails" of `mail/`:
+        the columns of other tables say nothing of its documents."""
+        named = {
+            (meaning.field, str(meaning.value))
+            for word in said
+            for meaning in (self._phrases.find([word]) if is_plural(word) else ())
+            if meaning.role == "kind" and not _FOLDERS.isdisjoint(parts(meaning.field))
+        }
+        if len(named) != 1 or self.held is None:
+            return self
+        ((category, value),) = named
+        own = {category, *self.held(category, value)}
+        fields = {name: words for name, words in self.fields.items() if name in own}
+        flags = {name: values for name, values in self.flags.items() if name in own}
+        years = {name: values for name, values in self.years.items() if name in own}
+        return replace(self, fields=fields, flags=flags, years=years, held=None)
 
     def calls(self, word: str) -> bool:
         """Return whether a word is what every document is called."""
@@ -341,23 +342,24 @@ class Vocabulary:
             if words.type == "boolean":
                 values.append((" ".join(parts(name)), Meaning(name, True, "status", False)))
                 continue
-            unfinished = _unfinished(words.values) if role == "status" else []
+            ongoing = unfinished(words.values) if role == "status" else []
             for value in words.values:
-                either = role == "version" or value in unfinished
+                either = role == "version" or value in ongoing
                 meaning = Meaning(name, value, role, _names_documents(value, name, role), either)
                 values.append((value, meaning))
                 synonyms += [(phrase, meaning) for phrase in words.synonyms.get(value, ())]
                 synonyms += [(phrase, meaning) for phrase in other_form(value) if role == "version"]
-                general += [("open", meaning)] if value in unfinished else []
-                general += [(phrase, meaning) for group in _groups("synonyms").find(spell(value)) for phrase in group]
-                places = (group for group in _groups("nations").find(spell(value)) if value.lower() in group)
+                general += [("open", meaning)] if value in ongoing else []
+                general += [(phrase, meaning) for group in groups("synonyms").find(spell(value)) for phrase in group]
+                general += [(name, meaning) for name in named_by(value)]
+                places = (group for group in groups("nations").find(spell(value)) if value.lower() in group)
                 nations += [(phrase, meaning) for group in places for phrase in group]
         phrased = [(spelt(phrase), meaning) for phrase, meaning in (*values, *synonyms, *general, *nations)]
         return [(phrase, meaning) for phrase, meaning in phrased if 0 < len(phrase) <= LONGEST]
 
     @cached_property
-    def _phrases(self) -> _Phrases[Meaning]:
-        return _Phrases(self._entries)
+    def _phrases(self) -> Phrases[Meaning]:
+        return Phrases(self._entries)
 
     @cached_property
     def _long_words(self) -> dict[str, list[tuple[str, Meaning]]]:
@@ -369,28 +371,10 @@ class Vocabulary:
         return by_letter
 
 
-def _unfinished(values: Sequence[str]) -> list[str]:
-    """Return the states that "open" stands for: all but those at an end; none where a value says it itself.
-
-    >>> _unfinished(["new", "in progress", "closed"]), _unfinished(["open", "new", "closed"]), _unfinished(["new"])
-    (['new', 'in progress'], [], [])
-    """
-    ended = [value for value in values if value.lower() in word_list("fields", "ended")]
-    own = _groups("synonyms").find(["open"])
-    said = any(value.lower() in group for value in values for group in own)
-    return [] if said or not ended else [value for value in values if value not in ended]
-
-
 def declared(collection: Collection) -> Collection:
     """Return the collection without reserved fields, which a reader must not see even where it declares them."""
     fields = {name: field for name, field in collection.fields.items() if name not in RESERVED}
     return collection.model_copy(update={"fields": fields})
-
-
-@cache
-def _groups(name: str) -> _Phrases[tuple[str, ...]]:
-    groups = [tuple(group) for group in language("en")["fields"][name]]
-    return _Phrases((spell(phrase), group) for group in groups for phrase in group)
 
 
 @cache
@@ -405,8 +389,8 @@ def _stems(name: str) -> frozenset[str]:
 
 
 @cache
-def _kinds() -> _Phrases[str]:
-    return _Phrases(([noun], noun) for noun in word_list("fields", "kinds"))
+def _kinds() -> Phrases[str]:
+    return Phrases(([noun], noun) for noun in word_list("fields", "kinds"))
 
 
 def _names_documents(value: str, name: str, role: FieldRole) -> bool:
