@@ -55,7 +55,15 @@ class Typed(Generic[R]):
 
     @cached_property
     def schema(self) -> dict[str, Any]:
-        return self.model.model_json_schema(by_alias=False)
+        from pydantic.json_schema import GenerateJsonSchema
+
+        class Untitled(GenerateJsonSchema):
+            """Without the titles that repeat the names of fields, which each call of a model would be sent."""
+
+            def field_title_should_be_set(self, schema: Any) -> bool:
+                return False
+
+        return self.model.model_json_schema(by_alias=False, schema_generator=Untitled)
 
     @cached_property
     def keys(self) -> list[str]:

@@ -147,7 +147,8 @@ async def why_here(work: NodeWork) -> str:
         words = judged["feedback"] or judged["reasoning"]
         return "\n\n".join([*parts, judged_words(words, own=goal_verdict["key"].endswith("/answer"))])
     if not before:
-        return "\n\n".join([work.task or f"Begin with {work.node.id}.", *_given_here(work)])
+        given = _given_here(work)
+        return "\n\n".join(given if work.in_code and given else [work.task or f"Begin with {work.node.id}.", *given])
     if work.view().hidden:
         return f"Completed: {', '.join(end['node'] for end in before)}. Now it is {work.node.id}'s turn.\n\n{WITHHELD}"
     values = work.buffer.read_all("execution")

@@ -170,7 +170,7 @@ class NodeWork:
 
     @property
     def identity(self) -> str:
-        text = self.agent.identity or f"You are {self.agent.id}."
+        text = self.agent.identity or ("" if self.in_code else f"You are {self.agent.id}.")
         return filled(text, self.session.workspace, **self._variables({}))
 
     def prompt(self) -> str:

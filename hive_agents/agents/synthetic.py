@@ -29,7 +29,7 @@ def synthetic_tools(work: NodeWork) -> list[models.Tool]:
     if (schema := work.output_schema) is not None:
         typed = schema | {"properties": _typed(work)}
         typed["required"] = [key for key in schema.get("required", ()) if key in node.output_keys]
-        setting = models.Tool(name=SET, description="Set the declared outputs of this phase.", parameters=typed)
+        setting = models.Tool(name=SET, description="Set the outputs.", parameters=typed)
         offered = [setting if tool.name == SET else tool for tool in offered]
     if work.in_code:  # a function reports to nobody, and has no files before a result is too long
         useful = {SET, *(FILE_TOOLS if work.needs_files else ())}

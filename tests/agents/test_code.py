@@ -112,7 +112,7 @@ async def test_agents_of_a_flow_run_on_models(place: Workspace) -> None:
     assert "none before" in told.prompts[2][1].content
     assert "amount" in told.prompts[3][-1].content
     first, second = told.prompts[:2]
-    assert first[0].content == second[0].content == "You are checker.\n\nA pattern of refunds?"
+    assert first[0].content == second[0].content == "A pattern of refunds?"
     assert told.offered[:2] == [["past_refunds", "set_output"]] * 2
 
 
