@@ -116,7 +116,7 @@ async def test_a_run_is_followed_told_something_and_stopped(tmp_path: Path) -> N
             await require_accessible(page)
             assert await page.get_by_text("of $2.50").filter(visible=True).is_visible()
             await page.get_by_role("link", name="writer", exact=True).first.click()
-            await page.get_by_text("I will note it.").wait_for()
+            await page.get_by_role("article").get_by_text("I will note it.").wait_for()
             await require_accessible(page)
             await page.get_by_label("Tell the agent").fill("be brief")
             await page.keyboard.press("Enter")
