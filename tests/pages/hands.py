@@ -23,6 +23,9 @@ from tests.pages.browser import picture, require_accessible
 WIDTHS, HEIGHT = (390, 820, 1440), 900
 MOST = 90
 """Places that are passed on the way to one; the longest page of a story has some 60."""
+MOST_BYTES = 150_000
+"""Of a page with all that it has loaded, as it is sent."""
+WEIGHT = "performance.getEntries().reduce((sum, one) => sum + (one.encodedBodySize ?? 0), 0)"
 SIDEWAYS = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
 FOCUSED = """(wanted) => {
     const one = document.activeElement;
@@ -89,9 +92,11 @@ def summary(words: str) -> Thing:
 
 
 class Hand(ABC):
-    """One way to work. A thing is found at each width; what is done with it, at the first of them."""
+    """One way to work. A thing is found at each width; what is done with it, at the first of them: each way has another
+    one for the same step."""
 
     name: str
+    ahead = 0
 
     @abstractmethod
     async def reach(self, page: Page, one: Locator) -> None:
@@ -131,6 +136,7 @@ class Pointer(Hand):
 
 class Keys(Hand):
     name = "keys"
+    ahead = 1
 
     async def reach(self, page: Page, one: Locator) -> None:
         await one.wait_for(state="attached")
@@ -203,7 +209,8 @@ class Played:
         """Return a thing that can be worked with at each width; it is, at the one that the page has afterwards, and
         each step has another one."""
         one = thing.find(self.page)
-        first, *others = WIDTHS[self.steps % 3 :] + WIDTHS[: self.steps % 3]
+        turn = (self.steps + self.hand.ahead) % 3
+        first, *others = WIDTHS[turn:] + WIDTHS[:turn]
         for width in others:
             await self.page.set_viewport_size({"width": width, "height": HEIGHT})
             await (self.hand.reach if width == others[0] else self.hand.again)(self.page, one)
@@ -288,17 +295,20 @@ def turn(who: str) -> Step:
 
 
 def look(name: str) -> Step:
-    """Pictures of the page, which fits each width. On a phone axe looks, too, once for both hands."""
+    """Pictures of the page, which fits each width and weighs little. Axe looks, too: on a phone where one hand acts, at
+    one of the other widths after the other where the other does."""
 
     async def step(story: Played) -> None:
         page = story.page
         story.pictures += 1
-        for width in reversed(WIDTHS):
+        last = 0 if isinstance(story.hand, Pointer) else 1 + story.pictures % 2
+        for width in (*WIDTHS[last + 1 :], *WIDTHS[: last + 1]):
             await page.set_viewport_size({"width": width, "height": HEIGHT})
             await _require_fit(page, width)
             await picture(page, story.folder / "pictures", f"{story.pictures} {name} {width}")
-        if isinstance(story.hand, Pointer):
-            await require_accessible(page, targets=True)
+        await require_accessible(page, targets=True)
+        weight = await page.evaluate(WEIGHT)
+        assert weight <= MOST_BYTES, f"{page.url} weighs {weight} bytes"
 
     return step
 
