@@ -172,3 +172,10 @@ def test_blank_values_are_no_values() -> None:
     document = parse('---\nstatus: " "\nlabels: ["", auth, "  ", null]\n---\nBody.\n')
     assert "status" not in document.metadata
     assert document.metadata["labels"] == ["auth"]
+
+
+@pytest.mark.parametrize("value", ["nan", "NaN", ".nan", "inf", "-Infinity", "many"])
+def test_what_is_no_finite_number_is_no_value_of_a_number_field(value: str) -> None:
+    document = parse(f"---\nversion: {value}\n---\nBody.\n")
+    assert "version" not in document.metadata
+    assert [warning.code for warning in document.warnings] == ["HIVE-104"]

@@ -107,3 +107,10 @@ def test_a_script_that_is_not_there_is_an_environment_error(tmp_path: Path) -> N
     with pytest.raises(HiveError, match="HIVE-401") as caught:
         Script(tmp_path / "none.jsonl", "none.jsonl")
     assert caught.value.exit_code == 3
+
+
+async def test_a_line_with_when_may_repeat_above_others(tmp_path: Path) -> None:
+    model = script(tmp_path, {"content": "a", "when": {"contains": "alpha"}, "repeat": True}, {"content": "rest"})
+    assert [(await say(model, prompt)).text for prompt in ("alpha", "alpha again", "else")] == ["a", "a", "rest"]
+    with pytest.raises(HiveError, match="keeps the lines below it"):
+        script(tmp_path, {"content": "a", "repeat": True}, {"content": "rest"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import io
 import struct
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import pkcs7
 from cryptography.x509.oid import NameOID
 
-from hive_agents.readers import Imported, attachments_of, convert_bytes
+from hive_agents.readers import Imported, ImportFailure, attachments_of, convert_bytes, mails_of
 
 HEAD = "From: Ines <ines@example.org>\nSubject: Boiler\nDate: Mon, 1 Jan 2024 10:00:00 +0000\nMIME-Version: 1.0\n"
 
@@ -236,3 +237,12 @@ def test_the_files_in_outlooks_winmail_dat_are_attachments() -> None:
 def test_a_broken_winmail_dat_is_one_attachment_that_cannot_be_read() -> None:
     body = several("mixed", text("Words."), base64_of(b"no", "application/ms-tnef; name=winmail.dat"))
     assert mail(body).left_out == {"attachments that can't be read": 1}
+
+
+def test_a_mailbox_may_begin_with_blank_lines_and_with_nothing_else() -> None:
+    begun = b"From ines@example.org Mon Jan  1 10:00:00 2024\nSubject: A\n\nOne.\n"
+    for before in (b"", b"\n", b"\r\n\n"):
+        assert list(mails_of(io.BytesIO(before + begun))) == [(len(before) + 47, len(begun) - 47)]
+    assert list(mails_of(io.BytesIO(b"\n\n"))) == []
+    with pytest.raises(ImportFailure, match="holds no mailbox"):
+        list(mails_of(io.BytesIO(b"Subject: A\n\n" + begun)))

@@ -113,6 +113,15 @@ async def test_a_file_that_cannot_be_read_says_why_and_can_be_dismissed(empty: W
         assert set(await listed(client, headers)) == {"cat.md", "lamp.md"}
 
 
+async def test_a_folder_lists_what_is_in_it_and_not_what_begins_like_it(empty: Workspace) -> None:
+    async with served(empty) as client:
+        headers = await owner(client, empty)
+        for folder in ("lab", "laboratory"):
+            await imported(client, headers, ("Lamp.md", LAMP + folder.encode()), folder=folder)
+        for folder in ("lab", "lab/"):
+            assert set(await listed(client, headers, folder=folder)) == {"lab/lamp.md"}
+
+
 async def test_a_name_never_leaves_the_folder(empty: Workspace) -> None:
     async with served(empty) as client:
         headers = await owner(client, empty)

@@ -102,6 +102,13 @@ async def test_it_is_the_run_last_spoken_of(place: Workspace, queen: Queen) -> N
     assert (status_of(place, row), status_of(place, other)) == ("running, to stop", "running")
 
 
+async def test_a_run_is_told_of_with_its_own_tickets_alone(place: Workspace, queen: Queen) -> None:
+    row, other = run_of(place), run_of(place)
+    told(place, ticket_for(row))
+    assert "doom loop" in (await queen.ask(f"why is {row.run_id} stuck", DANA))["answer"]
+    assert "doom loop" not in (await queen.ask(f"why is {other.run_id} stuck", DANA))["answer"]
+
+
 async def test_words_to_a_run_that_rests_say_how_it_goes_on(place: Workspace, queen: Queen) -> None:
     working, resting = run_of(place), run_of(place, status="paused")
     assert "resume" not in (await queen.ask(f"tell {working.run_id}: be brief", DANA))["answer"]

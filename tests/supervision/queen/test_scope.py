@@ -56,6 +56,20 @@ def test_whose_runs_an_asker_sees(place: Workspace, queen: Queen, who: Principal
     assert len(queen.overview(who)["runs"]) == len(seen.split())
 
 
+@pytest.mark.parametrize(
+    ("who", "seen"), [(DANA, "dana"), (OTTO, "dana eve"), (PETE, ""), (GINA, "pam"), (OWNER, "dana eve pam")]
+)
+async def test_on_whose_runs_an_asker_sees_her_acting(
+    place: Workspace, queen: Queen, who: Principal, seen: str
+) -> None:
+    users = {}
+    for user in (DANA, Principal("acme", "eve"), Principal("globex", "pam")):
+        row = run_of(place, user)
+        users[row.run_id] = row.user
+        await queen.handle(told(place, ticket_for(row, "critical")))
+    assert sorted({users[str(one.run_id)] for one in queen.colony(who).actions()}) == seen.split()
+
+
 async def test_a_reader_of_another_tenant_sees_and_stops_nothing(place: Workspace, queen: Queen) -> None:
     before = [await queen.ask(text, PETE) for text in QUESTIONS]
     row = run_of(place)
