@@ -34,7 +34,7 @@ _LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f\x0b\x0c\x0d\x0e\x0f", ("ff", "fi", "
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:[\w.-]+:.*\n|[ \t].*\n|- .*\n|#.*\n|\s*\n)+?---[ \t]*\n")
 _RENDERERS = {
     "markdown": ["cmark-gfm", "--unsafe", "-e", "table", "-e", "strikethrough", "-e", "autolink", "-e", "tasklist"],
-    "rst": ["/usr/share/docutils/scripts/python3/rst2html5", "--report=5", "--halt=5", "--no-file-insertion", "-q"],
+    "rst": ["/usr/bin/rst2html", "--report=5", "--halt=5", "--no-file-insertion", "-q"],
 }
 _OF_MSHOW = re.compile(
     r"^(?:--- )+.*---\n|^no filter or default handler\n|^--- \d+:.*\n|(?<=\d) \(\d+ (?:year|week|day|hour|minute).*\)$",

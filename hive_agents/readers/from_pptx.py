@@ -37,9 +37,10 @@ def from_pptx(data: bytes, settings: Set[str]) -> Imported:
     title = str(deck.core_properties.title or "").strip()
     if title in _NO_TITLE and slides:
         title = slides[0][0]
-    if not any(has_text for _, _, has_text in slides):
+    behind = list(_behind(deck))
+    if not behind and not any(has_text for _, _, has_text in slides):
         return Imported("", left_out=left_out)
-    texts = [*(text for _, text, _ in slides), *_behind(deck)]
+    texts = [*(text for _, text, _ in slides), *behind]
     return Imported("\n\n".join(texts) + "\n", title or None, left_out=left_out)
 
 
