@@ -7,6 +7,7 @@ from .chat import (
 from .context import (
     CopilotContext as CopilotContext,
 )
+from .documents import declared as declared
 from .feedback import (
     VERDICTS as VERDICTS,
     FeedbackQueue as FeedbackQueue,
@@ -49,4 +50,3 @@ from .threads import (
     asked_questions as asked_questions,
     remembered as remembered,
 )
-from .vocabulary import declared as declared

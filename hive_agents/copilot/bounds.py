@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import cast
 
-from hive_agents.copilot.dates import Bound, DateSpan, to_come
+from hive_agents.copilot.dates import MONTHS, Bound, DateSpan, to_come
 from hive_agents.copilot.language import language, word_table
 from hive_agents.copilot.plan import DocumentFilter, Operator
 from hive_agents.copilot.roles import date_role_of, parts
@@ -30,18 +30,22 @@ def date_bounds(s: Sentence, used: set[int]) -> list[tuple[list[DocumentFilter],
             # "Sent in 2020" goes by `date`, not by `date_of_purchase`, whose name tells another event.
             plain = sorted(plain, key=lambda name: not word_table("fields.date_roles").keys() >= set(parts(name)))
             field = [*date_fields(s, cue), *plain][0] if cue is not None else plain[0]
-            bounds = [
-                DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in bounds_of(s, span, field, cue)
-            ]
-            demands.append((bounds, {*inside, *_naming(s, field, cue)}))
+            demands.append((bounds_of(s, span, field, cue), {*inside, *_naming(s, field, cue)}))
     return demands
 
 
-def bounds_of(s: Sentence, span: DateSpan, field: str, cue: int | None) -> tuple[Bound, ...]:
-    """Return the bounds of a date: "due by 1 May" means the next one, "reviewed by 1 May" the last."""
+def bounds_of(s: Sentence, span: DateSpan, field: str, cue: int | None) -> list[DocumentFilter]:
+    """Return the filters of a date: "due by 1 May" means the next one, "reviewed by 1 May" the last. "In July" is the
+    July of any year where no document is of the one that a reader would mean."""
     happened = cue is not None and s.at(cue).endswith("ed")
     ahead = date_role_of(field) in ("due", "expires") and not happened
-    return to_come(s.words, span, s.today) if ahead else span.bounds
+    bounds: tuple[Bound, ...] = to_come(s.words, span, s.today) if ahead else span.bounds
+    (_, start), (_, end) = bounds[0], bounds[-1]
+    whole = s.at(span.last) in MONTHS and start.day == 1 and start < end
+    months = s.vocabulary.months.get(field, frozenset())
+    if whole and (start.year, start.month) == (end.year, end.month) and months and f"{start:%Y-%m}" not in months:
+        return [DocumentFilter(field=field, op="month", value=start.month)]
+    return [DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in bounds]
 
 
 def _naming(s: Sentence, field: str, cue: int | None) -> set[int]:

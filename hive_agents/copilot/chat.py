@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.access import OPERATORS, RESERVED, Principal, Standing, ViewGate, owner
 from hive_agents.base import HiveError, NotFound
 from hive_agents.copilot import drafting, feedback
-from hive_agents.copilot.documents import document_filters, require_known
+from hive_agents.copilot.documents import declared, document_filters, require_known
 from hive_agents.copilot.plan import DocumentFilter, SearchStrategy
 from hive_agents.copilot.reply import fresh_reply, render_reply
 from hive_agents.copilot.run import QuestionRun, require_question
 from hive_agents.copilot.session import Request, certain_scope, may_open, open_scope, vocabulary_of
 from hive_agents.copilot.steps import matching
 from hive_agents.copilot.threads import ThreadStore, Turn, trace_of
-from hive_agents.copilot.vocabulary import declared
 from hive_agents.index import ScopedIndex, parse_filters
 from hive_agents.ranking import SearchEngine, StoredConfig, active_config
 from hive_agents.workspace import Workspace

@@ -375,9 +375,8 @@ class _Columns:
             dates = date_fields(self.s, cue) if cue is not None else self.s.vocabulary.of_type("date")
             told = cue is not None or (len(dates) == 1 and span.led)  # "failed in 2020"
             if told and self.used.isdisjoint(range(span.first, span.last + 1)):
-                set_by = bounds_of(self.s, span, dates[0], cue)
-                bounds = [DocumentFilter(field=dates[0], op=op, value=day.isoformat()) for op, day in set_by]
-                yield bounds, {span.first if cue is None else cue, *range(span.first, span.last + 1)}
+                places = {span.first if cue is None else cue, *range(span.first, span.last + 1)}
+                yield bounds_of(self.s, span, dates[0], cue), places
 
     def _years(self, span: DateSpan) -> Found | None:
         """Return bounds on a column of years: "built before 2005" of `year_built`, "before 2005 founded"."""
@@ -411,7 +410,7 @@ class _Columns:
         years = [
             year
             for year in self.s.vocabulary.years[name]
-            if all(tests[op](int(str(year)), day.year) for op, day in span.bounds)
+            if all(tests[op](int(str(year)[:4]), day.year) for op, day in span.bounds)
         ]
         return [DocumentFilter(field=name, op="in", value=years or [str(span.bounds[0][1].year)])], places
 

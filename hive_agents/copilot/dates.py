@@ -14,13 +14,15 @@ Bound = tuple[Literal["gte", "gt", "lte", "lt"], datetime.date]
 
 _EN = language("en")["dates"]
 _LEADS = word_table("dates.leads")
-_MONTHS = {name: n for n, names in enumerate(_EN["months"], start=1) for name in names.split()}
+MONTHS = {name: n for n, names in enumerate(_EN["months"], start=1) for name in names.split()}
 _DAYS: dict[str, int] = _EN["days"]
 _MONTHS_IN: dict[str, int] = _EN["months_in"]
 NUMBERS = {word: n for n, word in enumerate(_EN["numbers"].split(), start=1)} | {"a": 1, "an": 1}
 _FEW = {"couple": 2, "few": 3}
 _FILLERS, _JOINS, _ONWARDS = (word_list("dates", name) for name in ("fillers", "joins", "onwards"))
 _YEAR, _DECADE = re.compile(r"(19|20)\d\d"), re.compile(r"(19|20)\d0s")
+_OLD_YEAR = re.compile(r"1[5-8]\d\d")
+"""A year behind "before" or "in" that ends the sentence; elsewhere it is mostly a number."""
 _RECENT = 30
 """Days that "recently" reaches back."""
 
@@ -75,7 +77,7 @@ def to_come(sentence: list[Word], span: DateSpan, today: datetime.date) -> tuple
     ((('lt', datetime.date(2025, 12, 1)),), (('lt', datetime.date(2026, 12, 1)),))
     """
     named = [word.lower for word in sentence[span.first : span.last + 1]]
-    has_year = any(map(_YEAR.fullmatch, named)) or not any(word in _MONTHS for word in named)
+    has_year = any(map(_YEAR.fullmatch, named)) or not any(word in MONTHS for word in named)
     since = [op for op, _ in span.bounds] == ["gte"]
     if has_year or since or max(day for _, day in span.bounds) >= today:
         return span.bounds
@@ -124,7 +126,7 @@ def _range(sentence: list[Word], place: int, today: datetime.date) -> DateSpan |
     if second is None:
         return None
     start = first.start
-    if start > second.end or at(sentence, first.after - 1) in _MONTHS:  # the second year is meant for both
+    if start > second.end or at(sentence, first.after - 1) in MONTHS:  # the second year is meant for both
         year = second.end.year if start.replace(year=second.end.year) <= second.end else second.end.year - 1
         start = start.replace(year=year)
     return DateSpan(place, second.after - 1, (("gte", start), ("lte", second.end)))
@@ -149,7 +151,8 @@ def _period(sentence: list[Word], place: int, today: datetime.date, named: bool)
         return Period(age[0], age[0], age[1] + 1)
     if re.fullmatch(r"q[1-4]", word):
         return _quarter(sentence, place, today)
-    if _YEAR.fullmatch(word):
+    old = named and not at(sentence, place + 1) and _OLD_YEAR.fullmatch(word)
+    if old or _YEAR.fullmatch(word):
         return _from_year(sentence, place)
     if _DECADE.fullmatch(word):
         return _months(int(word[:4]), 1, 120, place + 1)
@@ -176,7 +179,7 @@ def _with_month(sentence: list[Word], place: int, today: datetime.date, named: b
     """Return the days of "5 March 2025", "5th of March", "March 5, 2025", "March 2025", "March"."""
     day = _day(at(sentence, place))
     month_at = place + (day is not None) + (day is not None and at(sentence, place + 1) == "of")
-    month = _MONTHS.get(at(sentence, month_at))
+    month = MONTHS.get(at(sentence, month_at))
     if month is None:
         return None
     after = month_at + 1

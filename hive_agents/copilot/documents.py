@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from hive_agents.access import RESERVED
 from hive_agents.base import HiveError, did_you_mean
 from hive_agents.copilot.forms import spaced
 from hive_agents.copilot.plan import BESIDE, BY_ROW, POSITIVE, DocumentFilter
-from hive_agents.copilot.vocabulary import declared
 from hive_agents.documents import Collection as CollectionSchema
 from hive_agents.index import Condition, Mask, Scalar, ScopedIndex
 
@@ -24,6 +24,12 @@ _PREFERRED = ("updated", "modified", "changed", "date")
 
 DatedRow = tuple[str, str]
 """(ISO date or "", doc_id): a document's position in the service's order."""
+
+
+def declared(collection: CollectionSchema) -> CollectionSchema:
+    """Return the collection without reserved fields, which a reader must not see even where it declares them."""
+    fields = {name: field for name, field in collection.fields.items() if name not in RESERVED}
+    return collection.model_copy(update={"fields": fields})
 
 
 def require_known(known: ScopedIndex, filters: Sequence[DocumentFilter]) -> None:
@@ -73,7 +79,7 @@ bounds=(('gte', 2024),))}]
 def meeting(index: ScopedIndex, demand: DocumentFilter) -> Mask:
     """Return the chunks of documents that meet a filter by their row: `has` asks for words that begin with those given,
     in that order; `above` and `below` compare two fields of one document, and none meets them without both, nor with
-    a number beside a text."""
+    a number beside a text; `month` is met by one of its dates in that month of any year."""
     asked = str(demand.values[0])
     words = spaced(asked).rstrip()
 
@@ -81,6 +87,9 @@ def meeting(index: ScopedIndex, demand: DocumentFilter) -> Mask:
         value: Any = title if demand.field == "title" else row.get(demand.field)
         if demand.op == "has":
             return bool(words) and value is not None and words in spaced(str(value))
+        if demand.op == "month":
+            days = value if isinstance(value, list) else [value]
+            return any(str(day)[5:7] == asked.zfill(2) for day in days)
         other = row.get(asked)
         if not any(isinstance(value, kind) and isinstance(other, kind) for kind in ((int, float), str)):
             return False

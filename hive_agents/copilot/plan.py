@@ -12,18 +12,18 @@ from pydantic import BeforeValidator, Field
 from hive_agents.base.files import AnyCase, Format
 
 Route = Literal["documents.search", "documents.doc_context", "general.help"]
-Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt", "has", "above", "below"]
+Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt", "month", "has", "above", "below"]
 FilterValue = str | int | float | bool
 OPERATOR_SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte": "≤", "lt": "<", "has": "~"}
-OPERATOR_SIGNS |= {"above": ">", "below": "<"}
+OPERATOR_SIGNS |= {"above": ">", "below": "<", "month": "in month"}
 """What an operator is shown as to readers."""
 POSITIVE: frozenset[str] = frozenset({"eq", "in"})
 BESIDE: frozenset[str] = frozenset({"above", "below"})
 """Operators whose value is the name of another field."""
-BY_ROW = BESIDE | {"has"}
+BY_ROW = BESIDE | {"has", "month"}
 """Operators that are met by what a row holds, and are no conditions of the index."""
 _IN_WORDS = {"eq": "", "in": "", "not_in": "not ", "gte": "from ", "gt": "after ", "lte": "until ", "lt": "before "}
-_IN_WORDS |= {"has": "with ", "above": "above ", "below": "below "}
+_IN_WORDS |= {"has": "with ", "above": "above ", "below": "below ", "month": "in month "}
 
 
 class SearchStrategy(StrEnum):
@@ -50,8 +50,9 @@ def _strategy(value: object) -> object:
 
 
 class DocumentFilter(Format):
-    """One demand on a field of a document; `in` and `not_in` take a list, `has` a word or several of a text, `above`
-    and `below` the name of a field of the same type that the document has, too.
+    """One demand on a field of a document; `in` and `not_in` take a list, `month` the number of a month of any year,
+    `has` a word or several of a text, `above` and `below` the name of a field of the same type that the document has,
+    too.
 
     >>> DocumentFilter(field="status", op="in", value=["draft", "effective"]).values
     ('draft', 'effective')

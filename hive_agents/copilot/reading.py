@@ -192,6 +192,8 @@ class _Values:
         """
         s, after = self.s, mention.last + 1
         before = s.back(mention.first, frozenset({"is", "of"}), NEGATIONS)
+        if s.filters_by_description:  # "headquarters in Austin" of `headquarters_location`
+            before = s.back(before + 1, frozenset({"in", "at"}))
         signed = before >= 0 and any(sign in s.words[before + 1].gap for sign in ":=")
         beside = [after] if s.ends_clause(before) else [after, before]
         led = s.at(s.back(mention.first, ARTICLES)) in PREPOSITIONS

@@ -19,11 +19,11 @@ from hive_agents.access import AccessLabels, CurrentLabels, Principal, TurnGate,
 from hive_agents.base import EngineFault, NoModel
 from hive_agents.base.files import Format
 from hive_agents.copilot.answer import Answer
-from hive_agents.copilot.documents import Cursors, DatedRow
+from hive_agents.copilot.documents import Cursors, DatedRow, declared
 from hive_agents.copilot.outcome import Trace
 from hive_agents.copilot.plan import DocumentFilter, PastTurn
 from hive_agents.copilot.threads import ModelAnswer
-from hive_agents.copilot.vocabulary import Vocabulary, declared
+from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.index import ChunkRow, Mask, ScopedIndex, SqliteIndex, StaleIndex
 from hive_agents.models import Chain, Meter, is_outage, open_chain, span
 from hive_agents.ranking import RetrievalConfig, Search, SearchEngine, StoredConfig, active_config

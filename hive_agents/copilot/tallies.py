@@ -193,22 +193,32 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
         if kind is not None and before is not None:
             used.update(range(before[1], place + 1))
             return kind, before[0]
-        kind, *ends = (word_table("tallies.extremes").get(word.lower) or "none").split()
+        kind, name = _extreme(word.lower, vocabulary)
         kind = {"max": "min", "min": "max"}.get(kind, kind) if at(sentence, place - 1) == "least" else kind
-        name = _holding(vocabulary.of_type("number"), ends)
-        if word.lower in word_list("tallies", "firsts") and place + 1 == len(sentence):
-            dated = _field(sentence, place - 1, vocabulary, vocabulary.of_type("date"))
-            kind, name = "min", None if dated is None else dated[0]
-            used.update((place - 1,) if name is not None else ())
         row, dates = at(sentence, place + 1), vocabulary.of_type("date")
-        ordered = word_table("tallies.ordered").get(word.lower)
-        # "The first mission"
-        if name is None and ordered and len(dates) == 1 and vocabulary.calls(row) and not is_plural(row):
+        ordered = "min" if word.lower == "soonest" else word_table("tallies.ordered").get(word.lower)
+        dated = None if ordered is None else _field(sentence, place + 1 if row else place - 1, vocabulary, dates)
+        if ordered and dated is not None:  # "expires first", "the latest date added"
+            kind, name = ordered, dated[0]
+            used.update(range(place + 1, place + 1 + dated[1]) if row else (place - 1,))
+        # "The first mission", of "the last company to be added" the date itself
+        called = vocabulary.calls(row) or word_key([row]) in vocabulary.folders
+        if name is None and ordered and len(dates) == 1 and called and not is_plural(row):
             kind, name = ordered, dates[0]
+            adding = (at(sentence, place + 2), at(sentence, place + 3)) == ("to", "be")
+            told = _field(sentence, place + 2 + 2 * adding, vocabulary, dates)
+            used.update(range(place + 2, place + 2 + 2 * adding + told[1]) if told is not None else ())
         if name is not None:
             used.update(range(place - (at(sentence, place - 1) in ("most", "least")), place + 1))
             return kind, name
     return None
+
+
+def _extreme(word: str, vocabulary: Vocabulary) -> tuple[str, str | None]:
+    """Return the measure that an adjective asks for, and the column that holds it: the first kind that one does."""
+    told = (one.split() for one in word_table("tallies.extremes").get(word, "none").split(" or "))
+    names = vocabulary.of_type("number")
+    return next(((kind, name) for kind, *ends in told if (name := _holding(names, ends))), ("none", None))
 
 
 def _named_before(sentence: list[Word], place: int, vocabulary: Vocabulary) -> tuple[str, int] | None:

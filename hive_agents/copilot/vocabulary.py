@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 
-from hive_agents.access import RESERVED
 from hive_agents.copilot.forms import (
     VERSION,
     is_plural,
@@ -38,8 +37,8 @@ _SHORTEST_FORM, _SHORTEST_COMPOUND, _SHORTEST_PART = 6, 8, 4
 """Letters of a word in another form, of a compound, and of the part of it that names a field."""
 _INSIDE_NAMES = frozenset({"of", "the", "in"})
 """Words between those of a field's name: "GB of memory" is `memory_gb`; "by" may stand for "de"."""
-_YEAR, _YEARS = re.compile(r"1\d{3}|20\d\d"), 0.9
-"""A year, and the share of a column's values that are years where it holds years."""
+_YEAR, _YEARS = re.compile(r"(?:1\d{3}|20\d\d)(?: ?[(/].*)?"), 0.9
+"""A year, with or without a remark, and the share of a column's cells that are years where it holds years."""
 _FOLDERS = word_list("fields", "folders")
 
 
@@ -81,7 +80,7 @@ class Vocabulary:
     `noun` is what every document is by the folder that holds them all, if that is a plural: `tickets/`; else empty.
     `folders` are the stems of all plural names of folders and, beside a noun, what else is said for it; `flags` the two
     values of columns of yes and no, or 1 and 0, `years` the columns that hold years, `nonzero` those of numbers without
-    a 0, `usual` the field that has a value of several fields in most documents.
+    a 0, `usual` the field that has a value of several fields in most documents, `months` those of columns of dates.
     """
 
     fields: Mapping[str, FieldWords]
@@ -91,6 +90,7 @@ class Vocabulary:
     years: Mapping[str, tuple[FilterValue, ...]] = field(default_factory=dict)
     usual: Mapping[str, str] = field(default_factory=dict)
     nonzero: frozenset[str] = frozenset()
+    months: Mapping[str, frozenset[str]] = field(default_factory=dict)
     held: Callable[[str, str], frozenset[str]] | None = None
     """Tells which fields the documents of a category have, of its field and value."""
 
@@ -106,15 +106,20 @@ class Vocabulary:
         fields: dict[str, FieldWords] = {}
         flags: dict[str, tuple[FilterValue, FilterValue]] = {}
         years: dict[str, tuple[FilterValue, ...]] = {}
+        months: dict[str, frozenset[str]] = {}
         holders: dict[str, list[tuple[int, str]]] = {}
         nonzero: set[str] = set()
         for name in collection.filterable:
             schema = collection.fields[name]
-            counted = values(name) if schema.type != "date" else []
+            counted = values(name)
+            if schema.type == "date":
+                months |= {name: frozenset(str(value)[:7] for value, _ in counted)} if counted else {}
+                counted = []  # they are no values that a sentence names
             flag = flag_of(schema.type, [value for value, _ in counted])
             flags |= {} if flag is None else {name: flag}
-            of_years = tuple(value for value, _ in counted if _YEAR.fullmatch(str(value)))
-            years |= {name: of_years} if of_years and len(of_years) >= _YEARS * len(counted) else {}
+            of_years = {value: number for value, number in counted if _YEAR.fullmatch(str(value))}
+            if of_years and sum(of_years.values()) >= _YEARS * sum(number for _, number in counted):
+                years[name] = tuple(of_years)
             if schema.type in ("date", "number"):
                 nonzero |= {name} if counted and {"0", "0.0"}.isdisjoint(str(value) for value, _ in counted) else set()
                 fields[name] = FieldWords(schema.type)
@@ -140,7 +145,7 @@ class Vocabulary:
             called |= _stems("people") - own if _stems("of_people") & own else set()
         shared = {value: found for value, found in holders.items() if len(found) > 1}
         usual = {value: max(found, key=lambda pair: pair[0])[1] for value, found in shared.items()}
-        return cls(fields, noun, called, flags, years, usual, frozenset(nonzero), held)
+        return cls(fields, noun, called, flags, years, usual, frozenset(nonzero), months, held)
 
     def within(self, said: Sequence[str]) -> Vocabulary:
         """Return the vocabulary of the one category that these words name in the plural, such as "mails" of `mail/`:
@@ -369,12 +374,6 @@ class Vocabulary:
             if len(words) == 1 and len(words[0]) in _MISSPELT:
                 by_letter.setdefault(words[0][0], []).append((words[0], meaning))
         return by_letter
-
-
-def declared(collection: Collection) -> Collection:
-    """Return the collection without reserved fields, which a reader must not see even where it declares them."""
-    fields = {name: field for name, field in collection.fields.items() if name not in RESERVED}
-    return collection.model_copy(update={"fields": fields})
 
 
 @cache

@@ -177,7 +177,7 @@ def list_documents(root: Path) -> DocumentListing:
                     links.append(name)
             elif name.endswith(".md"):
                 with suppress(FileNotFoundError):
-                    status = os.lstat(entry.path)
+                    status = entry.stat(follow_symlinks=False)
                     if stat.S_ISREG(status.st_mode):
                         files[name] = status
     return DocumentListing({doc_id: files[doc_id] for doc_id in sorted(files)}, sorted(links))
@@ -332,6 +332,7 @@ class DocumentFolder:
         self.unreadable: dict[str, str] = {}
         """doc_id → why the file can't be read; complete once `hashes` is computed."""
         self._listed = listed.files
+        self._read_again: list[str] = []
         self._stored: dict[str, tuple[str, str]] = {
             doc_id: (stamp, digest)
             for doc_id, stamp, digest in connection.execute("SELECT doc_id, stamp, content_hash FROM file_stamps")
@@ -341,19 +342,19 @@ class DocumentFolder:
     @cached_property
     def hashes(self) -> dict[str, str]:
         """The hash of each readable file, by doc_id; a file with an unchanged stamp isn't opened."""
-        stamps = self._stamps
-        hashes = {
-            doc_id: stored[1]
-            for doc_id, stamp in stamps.items()
-            if (stored := self._trusted.get(doc_id)) is not None and stored[0] == stamp
-        }
-        changed = [doc_id for doc_id in stamps if doc_id not in hashes]
-        for number, doc_id in enumerate(changed):
-            self._looking(number, len(changed))
+        hashes: dict[str, str] = {}
+        for doc_id, status in self._listed.items():
+            stamp, digest = self._trusted.get(doc_id, ("", ""))
+            if stamp == file_stamp(status):
+                hashes[doc_id] = digest
+            else:
+                self._read_again.append(doc_id)
+        for number, doc_id in enumerate(self._read_again):
+            self._looking(number, len(self._read_again))
             data = self.read(doc_id)
             if data is not None:
                 hashes[doc_id] = content_hash(data)
-        return {doc_id: hashes[doc_id] for doc_id in stamps if doc_id in hashes}
+        return {doc_id: hashes[doc_id] for doc_id in self._listed if doc_id in hashes} if self._read_again else hashes
 
     def read(self, doc_id: str) -> bytes | None:
         """Return the file's content; None when it has been deleted, or is `unreadable`."""
@@ -377,22 +378,20 @@ class DocumentFolder:
         """Store the stamps of the files, for the next snapshot."""
         from hive_agents.store import transaction
 
+        hashes, read = self.hashes, set(self._read_again)  # of the others the stored stamps hold
+        gone = self._stored.keys() - (hashes.keys() - read if read else hashes.keys())
+        if not read and not gone:
+            return
         settled = self._began - _lag(self._workspace) - COARSEST
-        stamped = {
-            doc_id: (self._stamps[doc_id], digest)
-            for doc_id, digest in self.hashes.items()
-            if max(self._listed[doc_id].st_mtime_ns, self._listed[doc_id].st_ctime_ns) < settled
-        }
-        gone = self._stored.keys() - stamped.keys()
-        new = [(doc_id, *entry) for doc_id, entry in stamped.items() if self._stored.get(doc_id) != entry]
+        new = [
+            (doc_id, file_stamp(status), hashes[doc_id])
+            for doc_id in self._read_again
+            if doc_id in hashes and max((status := self._listed[doc_id]).st_mtime_ns, status.st_ctime_ns) < settled
+        ]
         if gone or new:
             with transaction(self._connection):
                 self._connection.executemany("DELETE FROM file_stamps WHERE doc_id = ?", [(doc_id,) for doc_id in gone])
                 self._connection.executemany("INSERT OR REPLACE INTO file_stamps VALUES (?, ?, ?)", new)
-
-    @cached_property
-    def _stamps(self) -> dict[str, str]:
-        return {doc_id: file_stamp(status) for doc_id, status in self._listed.items()}
 
 
 def file_stamp(status: os.stat_result) -> str:

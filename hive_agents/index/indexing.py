@@ -142,9 +142,8 @@ def bring_up_to_date(
             if not collections and folder.hashes:
                 report.warnings.append(_NO_COLLECTION)
             live = [found for one in collections if (found := store.find_generation(connection, one.name)) is not None]
-            indexed: dict[str, str] = {}
-            for generation in live:
-                indexed |= store.document_hashes(connection, generation)
+            known = {generation.number: store.document_hashes(connection, generation) for generation in live}
+            indexed = {doc_id: digest for hashes in known.values() for doc_id, digest in hashes.items()}
             # Before a generation has the new names: were this the end, the next call would find the moves again.
             report.labels = follow_moves(workspace, _renamed(indexed, folder), grants=False)
             if plan is not None:
@@ -154,7 +153,7 @@ def bring_up_to_date(
             engines = open_engines()
             how = _How(write_seed=write_seed, quick=quick, rebuild=rebuild)
             for collection in collections:
-                indexer = _Indexer(workspace, connection, folder, report, progress, how, engines)
+                indexer = _Indexer(workspace, connection, folder, report, progress, how, engines, known)
                 indexer.bring_up_to_date(Recipe(collection, language, embedder), guarded)
                 if indexer.sent:
                     switch(connection, engines, collection.name)
@@ -346,6 +345,8 @@ class _Indexer:
     progress: Progress
     how: _How
     engines: Sequence[Engine]
+    known: Mapping[int, dict[str, str]]
+    """The hashes of documents of live generations, by their numbers."""
     sent: bool = False
     """Whether copies were sent to the engines."""
 
@@ -377,7 +378,9 @@ class _Indexer:
 
     def _build(self, recipe: Recipe, state: State, old: Generation | None) -> None:
         """Write the generation of `state` again if documents or recipe differ from `old`."""
-        old_hashes = store.document_hashes(self.connection, old) if old else {}
+        old_hashes: dict[str, str] = {}
+        if old is not None:
+            old_hashes = self.known.get(old.number) or store.document_hashes(self.connection, old)
         hashes = self.folder.hashes
         same_recipe = old is not None and old.recipe == recipe.digest and not self.how.rebuild
         unchanged = {doc_id for doc_id in hashes if same_recipe and old_hashes.get(doc_id) == hashes[doc_id]}

@@ -22,7 +22,7 @@ ABSORBED = 4
 """A new segment takes over what is left of older ones that are at most so many times as large, newest first: so each
 text is written a few times in all, and a generation has few segments."""
 SPOILED = 3
-"""Of a segment at least one in so many chunks may be deleted before all is written anew."""
+"""Of a segment at least one in so many chunks may be deleted before what is left of it is written anew."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,13 @@ def _unpacked(blob: bytes | None, n: int) -> Ints:
 
 
 def absorbed(parts: Sequence[SegmentPart], new: int) -> int:
-    """Return how many of the parts a segment of `new` chunks leaves as they are: the oldest; it takes over the rest."""
-    kept = len(parts)
-    if any(part.live * SPOILED < len(part.chunks) * (SPOILED - 1) for part in parts):
-        return 0
+    """Return how many of the parts a segment of `new` chunks leaves as they are: the oldest; it takes over the rest.
+
+    A page that is edited twice spoils the small segment of its first edit, which must not cost the large ones before.
+    """
+    spoiled = (n for n, part in enumerate(parts) if part.live * SPOILED < len(part.chunks) * (SPOILED - 1))
+    kept = next(spoiled, len(parts))
+    new += sum(part.live for part in parts[kept:])
     while kept and parts[kept - 1].live <= ABSORBED * new:
         kept -= 1
         new += parts[kept].live

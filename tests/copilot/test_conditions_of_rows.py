@@ -201,6 +201,21 @@ def test_two_fields_of_one_document_are_compared_where_they_can_be(op: Operator)
     assert list(met) == (["dates", "more"] if op == "above" else ["less"])
 
 
+def test_a_month_is_met_by_each_of_the_dates_of_a_document_whatever_the_year() -> None:
+    rows: dict[str, Any] = {"one": "2001-07-04", "time": "1999-07-30T08:00:00", "list": ["2020-01-01", "2020-07-01"]}
+    rows |= {"day": "2001-04-07", "none": None, "year": 2007}
+
+    class Index:
+        def documents(self) -> list[tuple[str, str, dict[str, Any]]]:
+            return [(doc_id, doc_id, {"added": value}) for doc_id, value in rows.items()]
+
+        def only(self, doc_ids: Iterable[str]) -> list[str]:
+            return list(doc_ids)
+
+    met = meeting(cast("Any", Index()), DocumentFilter(field="added", op="month", value=7))
+    assert list(met) == ["one", "time", "list"]
+
+
 def test_the_other_field_of_a_comparison_has_to_be_one(tmp_path: Path) -> None:
     place = make_knowledge_base(tmp_path)
     with pytest.raises(HiveError) as raised:

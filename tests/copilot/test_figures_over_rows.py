@@ -11,6 +11,7 @@ from hive_agents.copilot.router import reread, route
 from hive_agents.copilot.sentence import asks_how_many
 from hive_agents.copilot.tallies import cell_in, tallied
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
+from hive_agents.documents import Collection
 
 TODAY = datetime.date(2026, 11, 29)
 RENTALS = Vocabulary(
@@ -146,6 +147,60 @@ def test_rows_have_an_order_and_years_by_their_one_date_and_outcomes_by_a_column
     assert found == (None if tally is None else {"of": "count", **tally})
     assert routed.decision.strategy is SearchStrategy.METADATA_ONLY
     assert described(routed.decision.filters) == filters
+
+
+def firms() -> Vocabulary:
+    """Two tables, of which one has a date, and years with remarks: what rows are called is a value of a folder."""
+    values = {
+        "category": [("firms", 6), ("drinks", 3)],
+        "seat_city": [("Ghent, Belgium", 2), ("Lille, France", 4)],
+        "founded": [("1784", 2), ("1998", 2), ("1998 (1923 / 1874)", 1), ("2013/1888", 1)],
+        "date_added": [("2026-09-01", 1), ("2001-07-04", 1), ("1999-07-30", 1)],
+    }
+    types = {"category": "keyword", "seat_city": "keyword", "founded": "keyword", "date_added": "date"}
+    numbers = ("top_speed", "lap_seconds", "model_year", "cash_income")
+    fields = {name: {"type": kind, "filterable": True} for name, kind in types.items()}
+    fields |= {name: {"type": "number", "filterable": True} for name in numbers}
+    schema = Collection.model_validate({"name": "kb", "fields": fields})
+    return Vocabulary.of(schema, lambda name: values.get(name, []), ["firms/a.md", "drinks/b.md"])
+
+
+@pytest.mark.parametrize(
+    ("text", "tally", "filters"),
+    [
+        ("how many firms were added in July", None, "category firms, date_added in month 7"),
+        ("firms added in July 2001", None, "category firms, date_added from 2001-07-01, date_added until 2001-07-31"),
+        (
+            "how many firms were added in September",
+            None,
+            "category firms, date_added from 2026-09-01, date_added until 2026-09-30",
+        ),
+        ("firms added since July", None, "category firms, date_added from 2026-07-01"),
+        ("firms founded in 1998", None, "category firms, founded 1998 or 1998 (1923 / 1874)"),
+        ("how many firms were founded before 1850", None, "category firms, founded 1784"),
+        ("how many firms have their seat in Lille, France", None, "category firms, seat_city Lille, France"),
+        ("which firm was added last", {"of": "max", "field": "date_added"}, "category firms"),
+        ("the first firm to be added", {"of": "min", "field": "date_added"}, "category firms"),
+        ("what is the latest date added", {"of": "max", "field": "date_added"}, ""),
+        ("the fastest firm", {"of": "max", "field": "top_speed"}, "category firms"),
+        ("the slowest firm", {"of": "min", "field": "top_speed"}, "category firms"),
+        ("the richest firm", {"of": "max", "field": "cash_income"}, "category firms"),
+        ("the oldest firm", {"of": "min", "field": "model_year"}, "category firms"),
+    ],
+)
+def test_dates_years_and_superlatives_are_read_over_several_tables(
+    text: str, tally: dict[str, object] | None, filters: str
+) -> None:
+    routed = route(text, firms(), reader="mei", today=TODAY)
+    found = None if routed.tally is None else routed.tally.model_dump(exclude_none=True)
+    assert described(routed.decision.filters) == filters
+    assert found == tally
+
+
+def test_the_fastest_is_by_the_shortest_time_where_no_column_holds_a_speed() -> None:
+    laps = Vocabulary({"lap_seconds": FieldWords("number")}, noun="lap", folders=frozenset({"lap"}))
+    routed = route("the fastest lap", laps, reader="mei", today=TODAY)
+    assert routed.tally == FieldTally(of="min", field="lap_seconds")
 
 
 def test_dates_are_told_as_the_earliest_and_the_latest_and_grouped_by_year() -> None:

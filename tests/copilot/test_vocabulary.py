@@ -28,7 +28,7 @@ def collection(fields: dict[str, Any] = FIELDS) -> Collection:
 
 
 def vocabulary() -> Vocabulary:
-    return Vocabulary.of(collection(), lambda field: VALUES[field])
+    return Vocabulary.of(collection(), lambda field: VALUES.get(field, []))
 
 
 def test_it_holds_filterable_fields_with_the_commonest_values_first():

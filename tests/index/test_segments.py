@@ -211,3 +211,18 @@ def test_an_index_of_an_older_release_is_read_and_followed(tmp_path: Path, monke
         change(place, draw)
         build_index(place)
         assert told(place) == told(anew(place))
+
+
+def test_a_page_that_is_edited_again_and_again_leaves_the_large_segment_as_it_is(tmp_path: Path) -> None:
+    draw = random.Random(6)
+    documents = {f"faqs/{n:03}.md": page(draw) for n in range(60)}
+    place = make_workspace(tmp_path / "kb", embedding=False, documents=documents)
+    build_index(place)
+    for number in range(6):
+        write_document(place, f"faqs/{10 + number % 2:03}.md", f"# Quokka\n\nIt is small.\n\n## More\n\n{number}.\n")
+        build_index(place)
+        with sqlite3.connect(place.database) as connection:
+            written = connection.execute("SELECT count(*) FROM documents WHERE generation > 1").fetchone()[0]
+        connection.close()
+        assert 1 <= written <= 2
+    assert told(place) == told(anew(place))
