@@ -149,7 +149,7 @@ class Vocabulary:
 
     def within(self, said: Sequence[str]) -> Vocabulary:
         """Return the vocabulary of the one category that these words name in the plural, such as "mails" of `mail/`:
-        the columns of other tables say nothing of its documents."""
+        the columns of other tables say nothing of its documents. A version stays: it restricts what is named."""
         named = {
             (meaning.field, str(meaning.value))
             for word in said
@@ -159,11 +159,12 @@ class Vocabulary:
         if len(named) != 1 or self.held is None:
             return self
         ((category, value),) = named
-        own = {category, *self.held(category, value)}
+        own = {category, *self.held(category, value), *(one for one in self.fields if role_of(one) == "version")}
         fields = {name: words for name, words in self.fields.items() if name in own}
         flags = {name: values for name, values in self.flags.items() if name in own}
         years = {name: values for name, values in self.years.items() if name in own}
-        return replace(self, fields=fields, flags=flags, years=years, held=None)
+        months = {name: values for name, values in self.months.items() if name in own}
+        return replace(self, fields=fields, flags=flags, years=years, months=months, held=None)
 
     def calls(self, word: str) -> bool:
         """Return whether a word is what every document is called."""
