@@ -87,7 +87,6 @@ def test_a_fault_in_the_file_is_told_with_its_place(
         {"metric": "numeric_at_least", "target": "1"},
         {"metric": "numeric_at_most", "target": True},
         {"metric": "numeric_at_most", "target": {"field": "x"}},
-        {"metric": "custom", "target": 1},
         {"weight": -1},
     ],
 )

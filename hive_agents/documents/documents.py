@@ -177,7 +177,7 @@ def list_documents(root: Path) -> DocumentListing:
                     links.append(name)
             elif name.endswith(".md"):
                 with suppress(FileNotFoundError):
-                    status = entry.stat(follow_symlinks=False)
+                    status = os.lstat(entry.path)
                     if stat.S_ISREG(status.st_mode):
                         files[name] = status
     return DocumentListing({doc_id: files[doc_id] for doc_id in sorted(files)}, sorted(links))
