@@ -12,14 +12,13 @@ from concurrent.futures import Future
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hive_agents.access.principal import Documents, Principal
 from hive_agents.access.rules import PermissionFault, of_tenant
 from hive_agents.base import HiveError
 from hive_agents.base.files import jsontext
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 _log = logging.getLogger("hive_agents.access")

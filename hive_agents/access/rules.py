@@ -13,7 +13,6 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import numpy as np
 from pydantic import AfterValidator, Field
 
 from hive_agents.access.globs import Globs
@@ -31,6 +30,7 @@ from hive_agents.base.files import AnyCase, FileFormat, Format, LinkRefused, loa
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -218,6 +218,8 @@ class AccessRules:
 
     def visible(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
         """Return which of `documents` (doc_id, labels) the principal may view, in their order, shape (n,)."""
+        import numpy as np
+
         if self.faults:
             return np.zeros(len(documents), np.bool_)
         granted = self._granted(principal.tenant, self.subjects(principal))
@@ -259,12 +261,16 @@ class AccessRules:
 
     def of_tenant(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
         """Return which of `documents` belong to the principal's tenant, whoever may view them, shape (n,)."""
+        import numpy as np
+
         if self.faults:
             return np.zeros(len(documents), np.bool_)
         return of_tenant(principal, documents)
 
     def unseen(self, documents: Documents) -> NDArray[np.bool_]:
         """Return which of `documents` nobody but a tenant's admins can see, shape (n,); with faults all of them."""
+        import numpy as np
+
         if self.faults:
             return np.ones(len(documents), np.bool_)
         granted = {grant.tenant: self._granted(grant.tenant) for grant in self.grants}
@@ -334,6 +340,8 @@ def is_open(workspace: Workspace) -> bool:
 
 def of_tenant(principal: Principal, documents: Documents) -> NDArray[np.bool_]:
     """Return which of `documents` carry the principal's tenant, shape (n,)."""
+    import numpy as np
+
     return np.fromiter((principal.tenant in labels.tenants for _, labels in documents), np.bool_, len(documents))
 
 

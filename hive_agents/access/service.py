@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Protocol, Self
 
-import numpy as np
-
 from hive_agents.access.principal import AccessLabels, Documents, Principal, owner
 from hive_agents.access.rules import AccessRules, PermissionFault, is_open
 from hive_agents.base import HiveError, files
@@ -22,6 +20,7 @@ from hive_agents.base.files import jsontext, parent_of, read_start
 from hive_agents.workspace import Workspace, is_trusted
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 _log = logging.getLogger("hive_agents.access")
@@ -105,6 +104,8 @@ class OpenPermissions:
         return self._existing(doc_ids) if principal == self._owner else self._others.ask(principal, doc_ids)
 
     def scope(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
+        import numpy as np
+
         if principal != self._owner:
             return self._others.scope(principal, documents)
         return np.ones(len(documents), np.bool_)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from hive_agents.base.files import AnyCase, Format
@@ -18,7 +16,9 @@ from hive_agents.documents.analysis import heading_text
 from hive_agents.documents.blocks import block_parser, is_heading
 
 if TYPE_CHECKING:
+    import numpy as np
     from markdown_it.token import Token
+    from numpy.typing import NDArray
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
 _LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
@@ -253,6 +253,8 @@ class _Cutter:
         return max(limit, 1)
 
     def _fits(self, start: int, end: int, head: str = "") -> bool:
+        import numpy as np
+
         if head not in self.head_pieces:
             self.head_pieces[head] = len(self._pieces(head))
         limit = self.limit - self.head_pieces[head]
@@ -313,6 +315,8 @@ class _Cutter:
 
 def _piece_starts(body: str, pieces: PieceOffsets) -> NDArray[np.int64]:
     """Return the start of the word of each word piece; the text is tokenized in parts that end with a line."""
+    import numpy as np
+
     starts: list[NDArray[np.int64]] = []
     begin = 0
     while begin < len(body):
