@@ -204,7 +204,7 @@ def test_a_newer_release_brings_a_sealed_file_forward(place: Workspace, server: 
         seals = file.execute("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'").fetchone()
         file.execute("PRAGMA user_version = 0")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "MIGRATIONS", ["UPDATE runs SET steps = 7"])
+        patch.setattr(database, "MIGRATIONS", ("UPDATE runs SET steps = 7",))
         with connected(place.records) as connection:
             assert connection.execute("SELECT min(steps) FROM runs").fetchone() == (7,)
             assert connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'").fetchone() == seals
