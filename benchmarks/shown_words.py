@@ -8,6 +8,7 @@ themselves.
 from __future__ import annotations
 
 import asyncio
+import binascii
 import os
 import re
 import shutil
@@ -44,7 +45,10 @@ _WITHIN = re.compile(r"^(?:--- )+\d+: message/rfc822.*\n(?P<heads>(?:[^\n]+\n)*)
 _SHOWN_HEADERS = re.compile(r"(?i)(?:from|to|cc|date|subject):")
 _LABELS = re.compile(r"^Subject: |^Date: .*$|^Reply-To: .*$", re.M)
 """The subject is the title; dates are written anew by `mshow`."""
-_UUENCODED = re.compile(r"begin [0-7]{3} .*|end|[!-`]{61}|[!-`]{1,60}`?")
+_UUENCODED = re.compile(r"^begin [0-7]{3,4} ?[^\n]*\n(?P<rows>(?:[!-`]{1,61}\n)+)(?:end[ \t]*$|\Z)", re.M)
+_OF_TEXT = bytes([9, 10, 13, *range(32, 127), *range(160, 256)])
+_YENCODED = re.compile(r"^=ybegin .*?(?:^=yend .*?$|\Z)", re.M | re.S)
+_RICH = re.compile(r"^(?:--- )+\d+: text/(?:richtext|enriched)[^\n]*\n.*?(?=^--- |\Z)", re.M | re.S)
 
 
 @dataclass
@@ -254,15 +258,24 @@ def itself(path: Path) -> Told:
 def mail(path: Path) -> Told:
     """Return what `mshow` shows of a mail, HTML by `w3m`, without its own lines about parts."""
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "filter").write_text("text/html: w3m -dump -T text/html -I UTF-8 -O UTF-8 -cols 200\n")
+        charset = '-I "${PIPE_CHARSET:-UTF-8}"'
+        Path(folder, "filter").write_text(f"text/html: w3m -dump -T text/html {charset} -O UTF-8 -cols 200\n")
         done = subprocess.run(
             ["mshow", str(path)], capture_output=True, timeout=60,
             env={**os.environ, "MBLAZE": folder, "LC_ALL": "C.UTF-8"},
         )  # fmt: skip
-    text = _OF_MSHOW.sub("", _WITHIN.sub(_main_headers, done.stdout.decode("utf-8", "replace")))
-    packed = "\n".join(line for line in text.split("\n") if _UUENCODED.fullmatch(line))
+    text = _RICH.sub(lambda part: re.sub(r"</?\w+>", "", part[0]), done.stdout.decode("utf-8", "replace"))
+    text = _OF_MSHOW.sub("", _WITHIN.sub(_main_headers, text))
+    # mshow shows files within a text in their encoding: their words are those of text files, once decoded.
+    packed = "\n".join(_YENCODED.findall(text))
+    text = _UUENCODED.sub(_decoded, _YENCODED.sub("", text))
     text = _LABELS.sub("", text)
-    return Told(words(text), {"attachments that can't be read": words(packed)})
+    return Told(words(text) + words(packed), {"attachments that can't be read": words(packed)})
+
+
+def _decoded(file: re.Match[str]) -> str:
+    data = b"".join(map(binascii.a2b_uu, file["rows"].splitlines()))
+    return data.decode("latin-1") if data.translate(None, _OF_TEXT) == b"" else ""
 
 
 def _main_headers(part: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from hive_agents.readers.imported import Imported, ImportFailure
 from hive_agents.readers.mail_parts import BROKEN, MailTexts, content_of, header, heads, name_of
-from hive_agents.readers.mail_wrapped import TNEF, packed_files, signed_mail
+from hive_agents.readers.mail_wrapped import TNEF, packed_files, uuencoded, wrapped_mail
 from hive_agents.readers.markdown import escape
 
 _BETWEEN = re.compile(rb"From \S[^\n]*\d\d:\d\d[^\n]*\n")
@@ -58,25 +58,32 @@ def attached(data: bytes) -> list[tuple[str, bytes | None]]:
 def _files(message: Message, depth: int = 0) -> Iterator[tuple[str, bytes | None]]:
     for part in list(message.walk()):
         name = name_of(part)
-        signed = signed_mail(part)
+        inner = wrapped_mail(part)
         packed = packed_files(content_of(part)) if _is_packed(part, name) else []
-        if signed is not None and depth < _DEEPEST:
-            yield from _files(signed, depth + 1)
+        if inner is not None and depth < _DEEPEST and not (name and part.is_multipart()):
+            yield from _files(inner, depth + 1)
         elif packed:
             yield from packed
         elif name:
             yield name, _content(part)
+        elif part.get_content_maintype() == "text":
+            yield from ((each, content) for each, content in uuencoded(_plain(part)) if each)
 
 
 def _is_packed(part: Message, name: str) -> bool:
     return part.get_content_type() in TNEF or name.lower() == "winmail.dat"
 
 
+def _plain(part: Message) -> str:
+    return content_of(part).decode("latin-1").replace("\r\n", "\n")
+
+
 def _content(part: Message) -> bytes | None:
     try:
         if part.is_multipart():
+            inner = wrapped_mail(part)
             held: Any = part.get_payload(0) if part.get_content_maintype() == "message" else None
-            return None if held is None else bytes(held)
+            return bytes(inner) if inner is not None else None if held is None else bytes(held)
         content = part.get_payload(decode=True)
     except BROKEN:  # of the headers of an attached mail
         return None

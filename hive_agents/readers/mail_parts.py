@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import binascii
+import codecs
+import quopri
 import re
 from collections import Counter
 from collections.abc import Iterator, Set
@@ -12,7 +15,7 @@ from typing import Any
 from hive_agents.readers.decoding import decode
 from hive_agents.readers.from_text import text_as_markdown
 from hive_agents.readers.imported import ImportFailure
-from hive_agents.readers.mail_wrapped import SIGNED, TNEF, packed_files, signed_mail
+from hive_agents.readers.mail_wrapped import SIGNED, TNEF, UUENCODED, packed_files, wrapped_mail
 from hive_agents.readers.markdown import escape
 from hive_agents.readers.registry import kind_of
 
@@ -22,7 +25,9 @@ BROKEN = (ValueError, LookupError, TypeError, AttributeError, RecursionError, Me
 _LEAST_SHARE = 0.5
 _ADDRESS = re.compile(r"(?<!\w)\w{1,16}://\S*")
 _WORD = re.compile(r"\w+")
-_UUENCODED = re.compile(r"^begin [0-7]{3,4} (\S[^\n]*)\n(?:[!-`]{1,61}+\n)*+(?:end[ \t]*$|\Z)", re.M)
+_YENCODED = re.compile(r"^=ybegin [^\n]*name=([^\n]*)\n(?:(?!=yend )[^\n]*\n)*+(?:=yend [^\n]*$)?", re.M)
+_ENCODED = re.compile(r"=\?([^?\s]*)\?([BbQq])\?([^?]*)\?=(?:\s+(?==\?))?")
+"""A word of a header in another encoding, and the space before a next one, which isn't shown."""
 _DEPTH = re.compile(r">*")
 _ENRICHED = re.compile(r"<param>[^<]*</param>|</?\w[\w-]*>", re.I)
 _FOLDED = re.compile(r"\r?\n[ \t]")
@@ -57,16 +62,60 @@ def header(message: Message, name: str) -> Any:
     raw = next((str(value) for key, value in message.raw_items() if key.lower() == name.lower()), None)
     if raw is None:
         return None
-    data = raw.encode("utf-8", "surrogateescape")
-    try:
-        text = decode(data)
-    except ImportFailure:
-        text = data.decode("utf-8", "replace")
-    text = " ".join(text.split())
+    text = _text_of(raw)
+    text = _ENCODED.sub(lambda word: word[0] if _is_regular(word) else _decoded_word(word), " ".join(text.split()))
     try:
         return message.policy.header_factory(name, text)  # type: ignore[attr-defined]
     except BROKEN:
         return text
+
+
+def _text_of(raw: str) -> str:
+    data = raw.encode("utf-8", "surrogateescape")
+    try:
+        return decode(data)
+    except ImportFailure:
+        return data.decode("utf-8", "replace")
+
+
+def _is_regular(word: re.Match[str]) -> bool:
+    """Return whether Python's parser of headers decodes a word."""
+    try:
+        return word[0].isascii() and codecs.lookup(word[1].partition("*")[0]) is not None
+    except LookupError:
+        return False
+
+
+def _decoded_word(word: re.Match[str]) -> str:
+    """Return the text of an encoded word; as it stands where it can't be decoded."""
+    charset = word[1].partition("*")[0]
+    data = _bytes_of(word[3], charset)
+    for declared in (charset, None):
+        try:
+            plain = binascii.a2b_base64(data + b"==") if word[2] in "bB" else quopri.decodestring(data, header=True)
+            return decode(plain, declared)
+        except (ImportFailure, binascii.Error):
+            continue
+    return word[0]
+
+
+def _bytes_of(text: str, charset: str) -> bytes:
+    try:
+        return text.encode(charset)
+    except (LookupError, UnicodeEncodeError):
+        return text.encode()
+
+
+def _who(message: Message, name: str) -> str:
+    """Return a header of addresses as it is shown: as parsed, or as it stands where its parser leaves out words.
+
+    These may be comments that say who somebody is, as in `ada at site.example (Ada Berg)`.
+    """
+    value = " ".join(str(header(message, name) or "").split())
+    stands = next((str(text) for key, text in message.raw_items() if key.lower() == name.lower()), "")
+    stands = " ".join(_ENCODED.sub(_decoded_word, " ".join(_text_of(stands).split())).split())
+    lost = Counter(_WORD.findall(stands.lower())) - Counter(_WORD.findall(value.lower()))
+    return stands if lost and "\ufffd" not in stands else value
 
 
 def name_of(part: Message) -> str:
@@ -98,10 +147,11 @@ class MailTexts:
         kind, name = part.get_content_type(), name_of(part)
         held = part.get_payload() if part.is_multipart() else None
         if isinstance(held, list) and part.get_content_maintype() == "message" and not name:
-            self._message(kind, held)
+            inner = wrapped_mail(part)
+            self._message(kind, held if inner is None else [inner])
         elif isinstance(held, list) and part.get_content_maintype() != "message":
             self._several(kind, held)
-        elif (inner := signed_mail(part)) is not None and self._depth < _DEEPEST:
+        elif (inner := wrapped_mail(part)) is not None and self._depth < _DEEPEST:
             self._depth += 1
             self.add(inner)
             self._depth -= 1
@@ -128,6 +178,8 @@ class MailTexts:
                 f"- {name}: {escape(' '.join(str(value).split()))}" for each in held for name, value in each.items()
             ]
             self.blocks += ["\n".join(lines)] if lines else []
+            for each in held:  # some servers write a text for people there
+                self._text(each, "text/plain")
         else:
             self._level += 1
             for message in held:
@@ -209,9 +261,12 @@ class MailTexts:
             text = _ENRICHED.sub("", text).replace("<<", "<")
         if str(part.get_param("format") or "").lower() == "flowed":
             text = unflowed(text, joined=str(part.get_param("delsp") or "").lower() == "yes")
-        for packed in _UUENCODED.finditer(text):
-            self._file("", packed[1].strip())
-        text = _UUENCODED.sub("", text)
+        for packed in UUENCODED.finditer(text):
+            self._file("", packed["name"].strip())
+        for packed in _YENCODED.finditer(text):
+            self.attached.append(packed[1].strip())
+            self.left_out["attachments that can't be read"] += 1
+        text = _YENCODED.sub("", UUENCODED.sub("", text))
         if "unquoted" in self._settings and not self.blocks:
             text = without_quote(text)
         shown = text_as_markdown(text)
@@ -229,7 +284,8 @@ class MailTexts:
 
 def heads(message: Message) -> str:
     """Return the lines of who wrote to whom, and when."""
-    values = [(name, " ".join(str(header(message, name) or "").split())) for name in HEADERS]
+    values = [(name, _who(message, name)) for name in HEADERS[:-1]]
+    values.append((HEADERS[-1], " ".join(str(header(message, HEADERS[-1]) or "").split())))
     return "\n".join(f"- {name}: {escape(value)}" for name, value in values if value)
 
 

@@ -1,14 +1,18 @@
-"""What mails wrap: a text signed by S/MIME in one block, and the files in Outlook's `winmail.dat` (TNEF)."""
+"""What mails wrap: mails signed or encoded in one block, files in Outlook's `winmail.dat` (TNEF) or uuencoded."""
 
 from __future__ import annotations
 
+import binascii
+import re
 import struct
 from collections.abc import Iterator
 from email import message_from_bytes
 from email.message import Message
+from typing import Any
 
 TNEF = frozenset({"application/ms-tnef", "application/vnd.ms-tnef"})
 SIGNED = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime"})
+UUENCODED = re.compile(r"^begin [0-7]{3,4} ?(?P<name>[^\n]*)\n(?P<rows>(?:[!-`]{1,61}+\n)++)(?:end[ \t]*$|\Z)", re.M)
 _SIGNED_DATA = bytes.fromhex("2a864886f70d010702")
 _OCTETS, _CONSTRUCTED, _WRAPPED = 0x04, 0x24, 0xA0
 _DEEPEST = 8
@@ -18,8 +22,10 @@ _LONG_NAME = {b"\x1e\x00\x07\x37": "windows-1252", b"\x1f\x00\x07\x37": "utf-16-
 """The property of a file's long name, as signs of a byte and of two."""
 
 
-def signed_mail(part: Message) -> Message | None:
-    """Return the mail that is signed in a part, None for one that is encrypted or broken."""
+def wrapped_mail(part: Message) -> Message | None:
+    """Return the mail that a part holds in one block: signed, or as base64; None for one encrypted or broken."""
+    if part.get_content_maintype() == "message":
+        return _encoded(part)
     data = part.get_payload(decode=True)
     if part.get_content_type() not in SIGNED or not isinstance(data, bytes):
         return None
@@ -28,6 +34,27 @@ def signed_mail(part: Message) -> Message | None:
     except (IndexError, ValueError):
         return None
     return message_from_bytes(content, policy=part.policy) if content else None
+
+
+def _encoded(part: Message) -> Message | None:
+    held: Any = part.get_payload()
+    if str(part.get("Content-Transfer-Encoding", "")).strip().lower() != "base64" or not isinstance(held, list):
+        return None
+    text = held[0].get_payload() if len(held) == 1 and not held[0].keys() else None
+    try:
+        content = binascii.a2b_base64(text) if isinstance(text, str) else b""
+    except ValueError:
+        return None
+    return message_from_bytes(content, policy=part.policy) if content else None
+
+
+def uuencoded(text: str) -> Iterator[tuple[str, bytes | None]]:
+    """Yield the name and the content of each file that a text holds uuencoded; None for a broken one."""
+    for found in UUENCODED.finditer(text):
+        try:
+            yield found["name"].strip(), b"".join(map(binascii.a2b_uu, found["rows"].splitlines()))
+        except binascii.Error:
+            yield found["name"].strip(), None
 
 
 def _signed(data: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import datetime as dt
 import io
 import struct
@@ -246,3 +247,66 @@ def test_a_mailbox_may_begin_with_blank_lines_and_with_nothing_else() -> None:
     assert list(mails_of(io.BytesIO(b"\n\n"))) == []
     with pytest.raises(ImportFailure, match="holds no mailbox"):
         list(mails_of(io.BytesIO(b"Subject: A\n\n" + begun)))
+
+
+@pytest.mark.parametrize(
+    ("head", "shown"),
+    [
+        ("From: ada at site.example (Ada Berg)", "- From: ada at site.example (Ada Berg)"),
+        ("From: ada@site.example (=?utf-8?Q?Zo=C3=AB?= Berg)", "- From: ada@site.example (Zoë Berg)"),
+        ("Cc: old@site.example <new@site.example>", "- Cc: old@site.example \\<new@site.example>"),
+        ("To: <Undisclosed:@lists.example;>", "- To: \\<Undisclosed:@lists.example;>"),
+        ("To: Ben, x>2017-08-20T10 left < of <a", "x>2017-08-20T10 left < of \\<a"),
+        ("To: =?utf-8?Q?Zo=C3=AB?= =?utf-8?Q?_Berg?= <z@site.example>", "- To: Zoë Berg \\<z@site.example>"),
+    ],
+)
+def test_a_header_of_addresses_keeps_its_words_also_where_it_cannot_be_parsed(head: str, shown: str) -> None:
+    assert shown in convert_bytes("a.eml", f"Subject: Boiler\n{head}\n\nWords.\n".encode()).markdown
+
+
+@pytest.mark.parametrize("charset", ["iso-8859-1", "unknown-1", ""])
+def test_encoded_words_are_decoded_with_raw_signs_in_them_and_of_an_unknown_encoding(charset: str) -> None:
+    raw = f"Subject: =?{charset}?Q?Die_Hasen_und_die_Frösche_am=20Teich?=\nFrom: a@b.example\n\nWords.\n"
+    assert convert_bytes("a.eml", raw.encode("latin-1")).title == "Die Hasen und die Frösche am Teich"
+
+
+def uuencoded(name: str, data: bytes) -> str:
+    rows = [binascii.b2a_uu(data[at : at + 45]).decode() for at in range(0, len(data), 45)]
+    return f"begin 644{name}\n{''.join(rows)}`\nend\n"
+
+
+def test_a_uuencoded_file_in_a_text_is_an_attachment() -> None:
+    words = f"See this.\n\n{uuencoded(' list.txt', b'The red valve. ' * 9)}\nThat was it."
+    imported = mail(text(words))
+    assert "See this.\n\nThat was it.\n\nAttached: list.txt" in imported.markdown
+    assert attachments_of((HEAD + text(words)).encode()) == [("list.txt", b"The red valve. " * 9)]
+    assert not imported.left_out
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        uuencoded("", b"GIF89a"),
+        uuencoded(" x.gif", b"GIF89a"),
+        "=ybegin line=9 size=4 name=x.gif\n)=J*:\n=yend size=4\n",
+    ],
+)
+def test_an_encoded_file_in_a_text_that_cannot_be_read_is_counted_and_not_shown_as_text(block: str) -> None:
+    imported = mail(text(f"See this.\n\n{block}\nThat was it."))
+    assert "See this.\n\nThat was it." in imported.markdown
+    assert imported.left_out == {"attachments that can't be read": 1}
+
+
+def test_a_forwarded_mail_that_is_encoded_as_a_whole_is_read() -> None:
+    inner = (
+        b"Subject: Old\nFrom: b@example.org\n"
+        + several("mixed", text("Two."), text("a,b", **{"Content-Disposition": FILE})).encode()
+    )
+    body = several("mixed", text("See below."), base64_of(inner, "message/rfc822"))
+    assert "## Old\n\n- From: b@example.org\n\nTwo." in mail(body).markdown
+    assert attachments_of((HEAD + body).encode()) == [("t.csv", b"a,b")]
+
+
+def test_a_report_of_delivery_that_is_prose_is_kept() -> None:
+    status = "Content-Type: message/delivery-status\n\nThis could not be delivered:\n\nthe box is full."
+    assert "This could not be delivered:\n\nthe box is full." in mail(several("report", status)).markdown
