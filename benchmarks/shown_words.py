@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import binascii
+import html
 import os
 import re
 import shutil
@@ -51,12 +52,19 @@ _YENCODED = re.compile(r"^=ybegin .*?(?:^=yend .*?$|\Z)", re.M | re.S)
 _RICH = re.compile(r"^(?:--- )+\d+: text/(?:richtext|enriched)[^\n]*\n.*?(?=^--- |\Z)", re.M | re.S)
 
 
+_OF_LINES = re.compile(r"(?:LINEW?|LCIRCLEW?)\d")
+_FONT = re.compile(r'<fontspec id="(\d+)"[^>]* family="([^"]*)"')
+_IN_FONT = re.compile(r'<text [^>]*font="(\d+)">(.*?)</text>')
+
+
 @dataclass
 class Told:
     """What a file shows: its words, and those of passages that belong to a kind of things left out."""
 
     shown: Counter[str]
     apart: dict[str, Counter[str]] = field(default_factory=dict)
+    twice: Counter[str] = field(default_factory=Counter)
+    """Of passages that were moved, where they were: LibreOffice shows them there, too."""
 
 
 def words(text: str) -> Counter[str]:
@@ -90,8 +98,26 @@ async def pages(paths: list[Path]) -> dict[Path, Told]:
 
 
 def printed(path: Path) -> Told:
-    done = subprocess.run(["pdftotext", str(path), "-"], capture_output=True, timeout=120)
-    return Told(printed_words(done.stdout.decode("utf-8", "replace")))
+    """Return the words of a PDF that `pdftotext` shows in both of its orders, without pieces of lines.
+
+    A word that only one order has it tore apart, ran together, or read backwards. The letters of LaTeX's fonts of line
+    pieces are no text.
+    """
+    ways: list[Counter[str]] = []
+    for order in ([], ["-raw"]):
+        done = subprocess.run(["pdftotext", *order, str(path), "-"], capture_output=True, timeout=120)
+        ways.append(printed_words(done.stdout.decode("utf-8", "replace")))
+    return Told((ways[0] & ways[1]) - _pieces(path))
+
+
+def _pieces(path: Path) -> Counter[str]:
+    fonts = subprocess.run(["pdffonts", str(path)], capture_output=True, timeout=120).stdout.decode("utf-8", "replace")
+    if not _OF_LINES.search(fonts):
+        return Counter()
+    command = ["pdftohtml", "-xml", "-i", "-hidden", "-fontfullname", "-stdout", str(path)]
+    pages = subprocess.run(command, capture_output=True, timeout=120).stdout.decode("utf-8", "replace")
+    drawing = {number for number, name in _FONT.findall(pages) if _OF_LINES.search(name)}
+    return words("\n".join(html.unescape(text) for number, text in _IN_FONT.findall(pages) if number in drawing))
 
 
 def printed_words(text: str) -> Counter[str]:
@@ -126,7 +152,7 @@ def _value_of(holder: ElementTree.Element, name: str) -> str:
 
 def document(path: Path) -> Told:
     """Return the words of a DOCX: its text and notes, one of the alternatives of a drawing, no deleted passages."""
-    parts, contents, hidden = [], [], []
+    parts, contents, hidden, moved, deleted = [], [], [], [], []
     with zipfile.ZipFile(path) as archive:
         named = {
             next((text for key, text in style.attrib.items() if key.endswith("}styleId")), ""): _value_of(style, "name")
@@ -135,9 +161,11 @@ def document(path: Path) -> Told:
             if _local(style) == "style"
         }
         for _, tree in _trees(archive, r"word/(?:document|footnotes|endnotes)\d*\.xml"):
+            deleted.append(_said(tree, "delText"))
             for holder in list(tree.iter()):
                 for child in list(holder):
                     if _local(child) in ("Fallback", "moveFrom"):
+                        moved += [_said(child)] if _local(child) == "moveFrom" else []
                         holder.remove(child)
             for paragraph in (part for part in tree.iter() if _local(part) == "p"):
                 if named.get(_value_of(paragraph, "pStyle"), "").lower().startswith(("toc", "table of figures")):
@@ -149,7 +177,8 @@ def document(path: Path) -> Told:
             ]
             parts.append(_said(tree))
     apart = {"lines of contents": words("\n".join(contents)), "hidden passages": words("\n".join(hidden))}
-    return Told(words("\n".join(parts)), apart)
+    apart["deleted passages"] = words("\n".join(deleted))
+    return Told(words("\n".join(parts)), apart, words("\n".join(moved)))
 
 
 def workbook(path: Path) -> Told:

@@ -114,12 +114,12 @@ class Numbers:
 def _read_list(abstract: Element) -> _List:
     found = _List()
     for level in abstract.iter(W + "lvl"):
-        depth, start = int(level.get(W + "ilvl", "0")), value(level, "start", "1")
+        depth, start = int(level.get(W + "ilvl", "0")), value(level, "start", "0")
         if depth >= _LEVELS:
             continue
         legal = level.find(W + "isLgl") is not None
         form, text = value(level, "numFmt", "decimal"), value(level, "lvlText")
-        found.levels[depth] = _Level(form, text, int(start) if start.isdecimal() else 1, legal)
+        found.levels[depth] = _Level(form, text, int(start) if start.isdecimal() else 0, legal)
         if style := value(level, "pStyle"):
             found.styles[style] = depth
     return found
@@ -128,8 +128,8 @@ def _read_list(abstract: Element) -> _List:
 def _formatted(number: int, form: str) -> str:
     """Return a number in a form of Word.
 
-    >>> [_formatted(4, form) for form in ("decimal", "lowerRoman", "upperLetter", "decimalZero", "none")]
-    ['4', 'iv', 'D', '04', '']
+    >>> [_formatted(4, form) for form in ("decimal", "lowerRoman", "upperLetter", "decimalZero", "ordinal", "none")]
+    ['4', 'iv', 'D', '04', '4th', '']
     """
     if form.endswith("Roman"):
         text = ""
@@ -138,6 +138,9 @@ def _formatted(number: int, form: str) -> str:
             number %= worth
     elif form.endswith("Letter"):
         text = chr(ord("a") + (number - 1) % 26) * min((number - 1) // 26 + 1, 10)
+    elif form == "ordinal":
+        teen = number % 100 // 10 == 1
+        text = f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
     else:
         return "" if form == "none" else f"{number:02d}" if form == "decimalZero" else str(number)
     return text.upper() if form.startswith("upper") else text

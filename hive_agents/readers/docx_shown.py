@@ -12,6 +12,7 @@ from types import MappingProxyType
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+from hive_agents.readers.docx_bound import bound_text, stores
 from hive_agents.readers.docx_numbers import Numbers, W, value
 from hive_agents.readers.imported import ImportFailure
 from hive_agents.readers.linear_math import linear
@@ -54,7 +55,7 @@ def as_shown(package: io.BytesIO, headings: Set[str], settings: Set[str]) -> tup
     with zipfile.ZipFile(package) as archive:
         files = {member: archive.read(member) for member in archive.namelist() if not member.endswith("/")}
     trees = {name: _parsed(name, files) for name in files if name.startswith("word/") and name.endswith(".xml")}
-    shown = _Shown(trees, headings, settings)
+    shown = _Shown(trees, headings, settings, stores(files))
     for name in filter(_TEXTS.fullmatch, trees):
         shown.rewrite(trees[name], dict(_related(name, files, trees)))
     body = next((tree.find(W + "body") for name, tree in trees.items() if name == "word/document.xml"), None)
@@ -175,9 +176,11 @@ def _number(text: str) -> str:
 
 
 class _Shown:
-    def __init__(self, trees: dict[str, Element], headings: Set[str], settings: Set[str]) -> None:
+    def __init__(
+        self, trees: dict[str, Element], headings: Set[str], settings: Set[str], bound: Mapping[str, Element]
+    ) -> None:
         self.left_out: Counter[str] = Counter()
-        self._headings, self._settings = headings, settings
+        self._headings, self._settings, self._bound = headings, settings, bound
         self._numbers = Numbers(trees.get("word/numbering.xml"), trees.get("word/styles.xml"))
         self._contents = set(_of_contents(trees.get("word/styles.xml")))
         self._comments = dict(_comments(trees.get("word/comments.xml")))
@@ -280,6 +283,10 @@ class _Shown:
             texts = [text for part in inner for text in part.iter(W + "t")]
             for text, mark in zip(texts, [_CHECKED if ticked else _OPEN, *[""] * len(texts)], strict=False):
                 text.text = mark
+        elif bound := bound_text(element, self._bound):
+            texts = [text for part in inner for text in part.iter(W + "t")]
+            for text, said in zip(texts, [bound, *[""] * len(texts)], strict=False):
+                text.text = said
         return inner
 
     def _fldChar(self, element: Element) -> list[Element]:
