@@ -164,5 +164,6 @@ async def test_another_site_neither_frames_a_page_nor_sends_for_who_is_signed_in
                         await page.evaluate("document.forms[0].submit()")
                     assert (await sent.value).status in (403, 415)
             await mine.goto("/approvals")
+            await mine.locator("details.account > summary").click()
             assert await mine.get_by_text("dana of acme").is_visible(), "still signed in, and as oneself"
         assert ApprovalStore(place).get(id).status == "pending"

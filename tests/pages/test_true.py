@@ -340,7 +340,7 @@ async def test_who_signs_in_as_another_person_sees_their_own_page_and_no_draft_o
             dialog = page.get_by_role("dialog", name="You are signed out")
             await dialog.get_by_label("Token").fill(token(place, "alice", "approver"))
             await page.keyboard.press("Enter")
-            await page.get_by_text("alice of acme").wait_for()
+            await page.locator("details.account > summary", has_text="alice").wait_for()
             assert await page.locator("#reject-reason").input_value() == ""
         assert ApprovalStore(place).get(id).status == "pending"
 
