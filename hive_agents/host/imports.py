@@ -14,7 +14,7 @@ import logging
 import re
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -45,6 +45,8 @@ DEEPEST = 20
 """Folders of an upload's name, and as many of the folder that it is put into."""
 NO_DOCUMENT = frozenset({"failed", "skipped"})
 ImportStatus = Literal["waiting", "converting", "indexed", "failed", "skipped"]
+_ADDING = threading.Lock()
+"""Held from the choice of a name to the record that takes it."""
 _COLUMNS = "import_id, tenant, by, at, folder, fields, labels, status, files, ended_at"
 
 
@@ -100,13 +102,26 @@ class DocumentImports:
         """Keep the originals and record their import, to be carried out by a host.
 
         `folder` is below `documents/`. A file of the same name replaces the one before, unless that one's document is
-        hidden from `who`.
+        hidden from `who`, or somebody else's waits to become one: the first import would read it with its own labels.
 
         Raises: HIVE-105 for a folder that leads elsewhere, HIVE-409 for one that is a file, HIVE-403 for a full disk.
         """
-        place = folder_below(folder)
+        with _ADDING:
+            return self._added(who, by, files, folder_below(folder), fields, labels, chosen)
+
+    def _added(
+        self,
+        who: Principal,
+        by: str,
+        files: Sequence[tuple[str, bytes]],
+        place: str,
+        fields: Mapping[str, Any] | None,
+        labels: Mapping[str, Any] | None,
+        chosen: bool,
+    ) -> DocumentImport:
         root = PurePosixPath(FOLDER, _key(who.tenant))
         gate = ViewGate.of(self._workspace, who)
+        others = {file.path for one in self.open() if one.by != by for file in one.files}
         kept: dict[str, ImportedUpload] = {}
         folders: set[str] = set()
         for name, _ in files:
@@ -115,7 +130,7 @@ class DocumentImports:
                 if path in kept or path in folders or (self._workspace.root / path).is_dir():
                     continue
                 before, _ = outcome_of(self._workspace, self._workspace.root / path)
-                if gate.shows_all(before):
+                if path not in others and gate.shows_all(before):
                     break
             above = [str(folder) for folder in PurePosixPath(path).parents]
             for folder in above:
@@ -246,9 +261,11 @@ class DocumentImports:
             return [_import(row) for row in connection.execute(query, values).fetchall()]
 
 
-def document_deleted(workspace: Workspace, doc_id: str, who: Principal, by: str) -> None:
-    """Delete a document, and the original that was uploaded for it alone."""
-    original = delete_document(workspace, doc_id)
+def document_deleted(
+    workspace: Workspace, doc_id: str, who: Principal, by: str, require: Callable[[], object] = lambda: None
+) -> None:
+    """Delete a document, and the original that was uploaded for it alone. Raises: as `delete_document`."""
+    original = delete_document(workspace, doc_id, require)
     if original is not None and original.is_relative_to(workspace.root / FOLDER):
         original.unlink(missing_ok=True)
     DocumentImports(workspace).dismiss(doc_id, who.tenant)

@@ -65,9 +65,9 @@ class CallContext:
         tenant, user = (name.replace("%", "%25").replace("/", "%2F") for name in names)
         return f"user/{tenant}/{user}/{sent}"
 
-    def require(self, roles: frozenset[str]) -> None:
-        """Raises: HIVE-415 for a caller with none of the roles."""
-        if not roles & self.principal.roles:
+    def require(self, roles: frozenset[str], who: Principal | None = None) -> None:
+        """Raises: HIVE-415 for a caller, by default as they were when they came, with none of the roles."""
+        if not roles & (who or self.principal).roles:
             needed = " or ".join(sorted(roles))
             fix = f"somebody with the role {needed} may"
             raise HiveError.of("HIVE-415", f"{self.principal.user} may not do this", fix=fix, exit_code=1)

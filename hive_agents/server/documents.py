@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
@@ -232,7 +233,7 @@ def change_document(call: CallContext, doc_id: str, body: DocumentChange) -> Doc
         changes["view"] = body.grants
     if changes:
         try:
-            change_fields(call.workspace, doc_id, changes)
+            change_fields(call.workspace, doc_id, changes, partial(_require_own, call, doc_id))
         except ImportFailure as failure:
             raise HiveError.of("HIVE-403", str(failure), path=doc_id, fix="try again in a moment") from None
         record_document(
@@ -250,7 +251,7 @@ def delete_document(call: CallContext, doc_id: str) -> DocumentDeleted:
         DocumentImports(call.workspace).dismiss(doc_id, _tenant(call))
         return DocumentDeleted(deleted=doc_id)
     _require_own(call, doc_id)
-    document_deleted(call.workspace, doc_id, call.principal, call.by)
+    document_deleted(call.workspace, doc_id, call.principal, call.by, partial(_require_own, call, doc_id))
     call.freshness.changed()
     return DocumentDeleted(deleted=doc_id)
 
@@ -413,12 +414,14 @@ def _require_free(fields: Mapping[str, Any]) -> None:
 
 
 def _require_own(call: CallContext, doc_id: str) -> None:
-    """Raises: HIVE-409 (404) for a document that the caller may not view, alike for an unknown one; HIVE-415 for one
-    that other tenants have as well."""
-    if doc_id not in ViewGate.of(call.workspace, call.principal).allowed([doc_id]):
+    """Raises: HIVE-409 (404) for a document that the caller may not view now, alike for an unknown one; HIVE-415 for
+    one that other tenants have as well, and where the caller is no operator any more; HIVE-417 for who was ended."""
+    now = call.asker.reader_or_owner()
+    call.require(OPERATOR, now)
+    if doc_id not in ViewGate.of(call.workspace, now).allowed([doc_id]):
         raise NotFound.of("HIVE-409", f"{doc_id} is not found", fix="GET /api/documents lists them", exit_code=2)
     labels = labels_in_file(call.workspace, doc_id)
-    if call.principal.tenant != LOCAL_TENANT and (labels is None or labels.tenants != {call.principal.tenant}):
+    if now.tenant != LOCAL_TENANT and (labels is None or labels.tenants != {now.tenant}):
         fix = "the workspace's owner may"
         raise HiveError.of("HIVE-415", "this document can't be changed from here", path=doc_id, fix=fix, exit_code=1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,12 @@ def sources_of(workspace: Workspace, doc_ids: Sequence[str]) -> dict[str, Path]:
     return {doc_id: Path(row[0]) for doc_id, row in found.items() if row is not None}
 
 
-def change_fields(workspace: Workspace, doc_id: str, fields: Mapping[str, Any]) -> None:
+def change_fields(
+    workspace: Workspace, doc_id: str, fields: Mapping[str, Any], require: Callable[[], object] = lambda: None
+) -> None:
     """Set fields of a document's front matter; None removes one.
+
+    `require` raises where they may not be set: it is asked once nobody else writes, who might have changed that.
 
     Those of a document that is a source's only one are remembered with the source.
 
@@ -41,25 +45,28 @@ def change_fields(workspace: Workspace, doc_id: str, fields: Mapping[str, Any]) 
     """
     source = _own_source(workspace, doc_id)
     if source is not None and source[0].is_file():
-        import_documents(workspace, source[0], to=source[1], metadata=fields)
+        import_documents(workspace, source[0], to=source[1], metadata=fields, require=require)
     files = ImportedFiles(workspace)
     with workspace.exclusive("importing"):
         block, body = frontmatter.split((files.text(doc_id) or "").removeprefix("\ufeff"), doc_id)
         before = frontmatter.values(block, doc_id)
         after = {name: value for name, value in {**before, **fields}.items() if value is not None}
         if after != before:
+            require()
             files.put(doc_id, frontmatter.render(after, body))
 
 
-def delete_document(workspace: Workspace, doc_id: str) -> Path | None:
-    """Delete a document, and forget its source if it has no other; return the forgotten source.
+def delete_document(workspace: Workspace, doc_id: str, require: Callable[[], object] = lambda: None) -> Path | None:
+    """Delete a document, and forget its source if it has no other; return the forgotten source. `require` is as in
+    `change_fields`.
 
     A document of a larger source stays away until its file changes.
     """
     source = _own_source(workspace, doc_id)
     if source is not None:
-        forget_sources(workspace, [str(source[0])], to=source[1])
+        forget_sources(workspace, [str(source[0])], to=source[1], require=require)
     with workspace.exclusive("importing"):
+        require()
         ImportedFiles(workspace).remove(doc_id)
     return source[0] if source is not None else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,17 +31,23 @@ class ForgetReport:
 
 
 def forget_sources(
-    workspace: Workspace, given: Sequence[str], *, to: str | None = None, delete: bool = False
+    workspace: Workspace,
+    given: Sequence[str],
+    *,
+    to: str | None = None,
+    delete: bool = False,
+    require: Callable[[], object] = lambda: None,
 ) -> ForgetReport:
     """Forget remembered sources, only those at `to` if given; their files may no longer exist.
 
-    Their documents stay; with `delete` unedited ones are deleted.
+    Their documents stay; with `delete` unedited ones are deleted. `require` is called before anything is written.
 
     Raises: HIVE-409 where one isn't remembered, before any is forgotten; 402.
     """
     place = None if to is None else place_below(workspace, to)
     report = ForgetReport()
     with workspace.exclusive("importing"), connected(workspace.database) as connection:
+        require()
         records = Records(connection)
         remembered = records.sources()
         matching = {source.number: source for text in given for source in _matching(text, place, remembered)}

@@ -45,12 +45,13 @@ def import_documents(
     may_delete: MayDelete = lambda doc_ids, everything: False,
     progress: SyncProgress | None = None,
     tell: Callable[[Skipped], None] = lambda skipped: None,
+    require: Callable[[], object] = lambda: None,
 ) -> ImportReport:
     """Update `documents/` from files, folders, patterns or a revision; by default from all remembered sources.
 
     `to` is a folder below `documents/`; without it a remembered source keeps its place. `metadata` is remembered, and
     overrides the fields of each document's front matter. `brings` are the settings of readers, remembered as well.
-    `tell` is called with each skipped file at once.
+    `tell` is called with each skipped file at once, `require` before anything is written.
 
     Raises: HIVE-409 for a missing source, or a place outside `documents/`; 402, 403.
 
@@ -65,6 +66,7 @@ def import_documents(
     sources = [str(source) for source in ([given] if isinstance(given, str | Path) else given)]
     report = ImportReport(tell=tell)
     with workspace.exclusive("importing"), connected(workspace.database) as connection:
+        require()
         workspace.documents.mkdir(exist_ok=True)
         records = Records(connection)
         remembered = records.sources()

@@ -29,6 +29,8 @@ from hive_agents.readers import (
 from hive_agents.sync.sources import Listing, SourceFile
 
 _HEAD = 64_000
+_MOST_ATTACHED = 1_000
+"""Files of one mail: a mail of some kB names hundreds of thousands."""
 _ID = re.compile(rb"(?im)^message-id:\s*(<[^<>\s]+>)")
 _ANSWERS = re.compile(rb"(?im)^in-reply-to:\s*(<[^<>\s]+>)")
 _ATTACHED = re.compile(rb"(?i)\b(?:file)?name\*?\d?\*?=")
@@ -144,12 +146,15 @@ def _reader(mailbox: SourceFile, whole: Callable[[], bytes], place: tuple[int, i
 def _attachments(
     mail: SourceFile, data: bytes, read: Callable[[], bytes], within: int, contents: _Contents
 ) -> Iterator[SourceFile]:
-    """Yield the attachments of a mail that can be documents. Raises: ImportFailure for a mail that takes too long."""
+    """Yield the attachments of a mail that can be documents. Raises: ImportFailure for a mail that takes too long, or
+    has more than `_MOST_ATTACHED` of them."""
     if not _ATTACHED.search(data):
         return
-    for number, (name, _) in enumerate(attachments_of(data)):
-        if kind_of(name) is None or name == mail.file.name:
-            continue
+    named = enumerate(name for name, _ in attachments_of(data))
+    kept = [(number, name) for number, name in named if kind_of(name) is not None and name != mail.file.name]
+    if len(kept) > _MOST_ATTACHED:
+        raise ImportFailure(f"more than {_MOST_ATTACHED:,} files are attached")
+    for number, name in kept:
         safe = f"{path_part(PurePosixPath(name).stem)}{PurePosixPath(name).suffix}"
         yield SourceFile(
             mail.file.with_suffix("") / f"{number}-{safe}" if within else mail.file / f"{number}-{safe}",

@@ -84,3 +84,17 @@ def test_a_mail_is_read_once_for_all_that_is_attached_to_it(
     monkeypatch.setattr(splitting, "attachments_of", counted)
     assert len(import_documents(place, tmp_path / "a.eml").added) == 41
     assert len(asked) == 2, "once for the names, once for what they hold"
+
+
+@pytest.mark.parametrize("suffix", ["eml", "mbox"])
+def test_a_mail_of_a_thousand_files_and_more_holds_no_import(suffix: str, place: Workspace, tmp_path: Path) -> None:
+    """Each was a document, and of one name the square of their number was tried: 350 kB held an import for minutes."""
+    folder = tmp_path / "from"
+    folder.mkdir()
+    between = "From a@example.org Mon Jan  1 10:00:00 2024\n" if suffix == "mbox" else ""
+    (folder / f"a.{suffix}").write_text(between + mail(*["same.md"] * 1_001))
+    (folder / "b.md").write_text("# B\n\nwords\n")
+    report = import_documents(place, folder)
+    assert "b.md" in report.added
+    assert not [one for one in report.added if "same" in one]
+    assert [one["message"] for one in report.skipped if "more than 1,000 files are attached" in one["message"]]
