@@ -19,15 +19,14 @@ import signal
 import sys
 import tempfile
 import unicodedata
-import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shown_by_office import FILTERS, shown
-from shown_words import OFFICE, ORACLES, Told, pages, printed_words, rendered, words
+from shown_by_office import shown
+from shown_words import OFFICE, ORACLES, Told, pages, rendered, saved, words
 
 from hive_agents.readers import (
     READERS,
@@ -175,7 +174,7 @@ def at_once(paths: list[Path], kind: str, kept: Path, letters: bool = False) -> 
     if kind in ("markdown", "rst"):
         return rendered(paths, kind)
     told = {}
-    for path, text in shown(paths, kind, kept).items():
+    for path, text in (saved(paths) if kind == "ods" else shown(paths, kind, kept)).items():
         if letters and kind in ("xlsx", "ods"):
             text = re.sub(r"(?<![^\W_])\d+(?![^\W_])", " ", text)
         try:
@@ -183,17 +182,10 @@ def at_once(paths: list[Path], kind: str, kept: Path, letters: bool = False) -> 
         except Exception:  # of an archive that LibreOffice mends
             in_parts = Told(Counter())
         text = text.replace("Error: Reference source not found", "")  # the XML has what was shown there
-        seen = (printed_words(text) if FILTERS[kind] == "pdf" else words(text)) - in_parts.twice
-        if kind in OFFICE and FILTERS[kind] == "pdf" and _has_charts(path):
-            seen = Counter()  # whose axes are drawn letter by letter
+        seen = words(text) - in_parts.twice
         drawn = {"embedded objects": seen - in_parts.shown} if kind == "pptx" else {}
         told[path] = Told(seen | in_parts.shown, in_parts.apart | drawn)
     return told
-
-
-def _has_charts(path: Path) -> bool:
-    with zipfile.ZipFile(path) as archive:
-        return any(re.search(r"ppt/charts/|Object \d+/", name) for name in archive.namelist())
 
 
 def measured(

@@ -34,9 +34,28 @@ _LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f\x0b\x0c\x0d\x0e\x0f", ("ff", "fi", "
 """What pdftotext gives as control characters, of TeX's fonts."""
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:[\w.-]+:.*\n|[ \t].*\n|- .*\n|#.*\n|\s*\n)+?---[ \t]*\n")
+_BY_DOCUTILS = """
+import re
+from docutils import nodes, utils
+from docutils.core import publish_cmdline
+from docutils.parsers.rst import directives, roles
+from docutils.parsers.rst.directives.parts import Contents
+
+known = roles.role
+def shown(name, raw, text, number, inliner, options=None, content=None):
+    titled = re.fullmatch(r'(?s)(.+?)\\s*\\x00?<[^<>]*>', text)
+    return [nodes.inline(raw, utils.unescape(titled[1] if titled else text))], []
+def role(name, language, number, reporter):
+    found, messages = known(name, language, number, reporter)
+    return (found, messages) if found else (shown, [])
+roles.role = role
+Contents.run = lambda self: []
+publish_cmdline(writer_name='html')
+"""
+"""Roles of Sphinx are shown by their texts, as it shows them; a list of contents, which repeats the headings, isn't."""
 _RENDERERS = {
     "markdown": ["cmark-gfm", "--unsafe", "-e", "table", "-e", "strikethrough", "-e", "autolink", "-e", "tasklist"],
-    "rst": ["/usr/bin/rst2html", "--report=5", "--halt=5", "--no-file-insertion", "-q"],
+    "rst": ["/usr/bin/python3", "-c", _BY_DOCUTILS, "--report=5", "--halt=5", "--no-file-insertion", "-q"],
 }
 _OF_MSHOW = re.compile(
     r"^(?:--- )+.*---\n|^no filter or default handler\n|^--- \d+:.*\n|(?<=\d) \(\d+ (?:year|week|day|hour|minute).*\)$",
@@ -52,6 +71,7 @@ _YENCODED = re.compile(r"^=ybegin .*?(?:^=yend .*?$|\Z)", re.M | re.S)
 _RICH = re.compile(r"^(?:--- )+\d+: text/(?:richtext|enriched)[^\n]*\n.*?(?=^--- |\Z)", re.M | re.S)
 
 
+_MOST_REPEATED = 1_000
 _OF_LINES = re.compile(r"(?:LINEW?|LCIRCLEW?)\d")
 _FONT = re.compile(r'<fontspec id="(\d+)"[^>]* family="([^"]*)"')
 _IN_FONT = re.compile(r'<text [^>]*font="(\d+)">(.*?)</text>')
@@ -223,7 +243,14 @@ def slides(path: Path) -> Told:
             parts.append(text)
             if tree.get("show") in ("0", "false"):
                 hidden.append(text)
-    return Told(words("\n".join(parts)), {"hidden slides": words("\n".join(hidden))})
+        margins = [
+            _said(shape)
+            for _, tree in _trees(archive, r"ppt/notesSlides/notesSlide\d+\.xml")
+            for shape in tree.iter()
+            if _local(shape) == "sp" and any(part.get("type") in ("hdr", "ftr") for part in shape.iter())
+        ]
+    of_notes = {"headers and footers of notes": words("\n".join(margins))}
+    return Told(words("\n".join(parts)), {"hidden slides": words("\n".join(hidden))} | of_notes)
 
 
 def opened(path: Path) -> Told:
@@ -253,6 +280,39 @@ def _drawn(paragraph: ElementTree.Element) -> str:
             text += ("\n" if _local(part) in ("s", "tab", "line-break", "frame") else "") + _drawn(part)
         text += part.tail or ""
     return text
+
+
+def saved(paths: Sequence[Path]) -> dict[Path, str]:
+    """Return the texts that the cells of OpenDocument sheets were saved with, as their program showed them.
+
+    LibreOffice calculates formulas and writes dates, numbers and truth values anew, in its own language.
+    """
+    found = {}
+    for path in paths:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                found[path] = "\n".join(_saved_rows(ElementTree.fromstring(archive.read("content.xml"))))
+        except (zipfile.BadZipFile, KeyError, ElementTree.ParseError) as error:
+            print(f"{path}: {error}", file=sys.stderr)
+    return found
+
+
+def _saved_rows(sheets: ElementTree.Element) -> Iterator[str]:
+    for row in (part for part in sheets.iter() if _local(part) == "table-row"):
+        texts = [
+            _drawn(text)
+            for cell in row
+            if _local(cell) == "table-cell"
+            for _ in range(_repeated(cell, "columns"))
+            for text in cell
+            if _local(text) == "p"
+        ]
+        yield "\n".join(texts * _repeated(row, "rows"))
+
+
+def _repeated(part: ElementTree.Element, of: str) -> int:
+    count = next((text for name, text in part.attrib.items() if name.endswith(f"}}number-{of}-repeated")), "1")
+    return min(int(count), _MOST_REPEATED)
 
 
 OFFICE = {"docx": document, "xlsx": workbook, "pptx": slides, "odt": opened, "odp": opened}

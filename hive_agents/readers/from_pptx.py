@@ -62,11 +62,18 @@ def _slide(slide: Any, number: int, left_out: Counter[str]) -> tuple[str, str, b
     if slide.has_notes_slide:
         notes = slide.notes_slide.shapes
         own = [shape for shape in notes if not shape.is_placeholder or shape.placeholder_format.type not in _FURNITURE]
+        left_out["headers and footers of notes"] += sum(map(_is_margin, notes))
         notes_text = "\n\n".join(block for block in _blocks(own, left_out) if block)
         blocks += [indent(f"**Notes**\n\n{notes_text}", "> ", "> ")] if notes_text.strip() else []
     left_out["comments"] += sum("comment" in relation.reltype for relation in slide.part.rels.values())
     title = own_title or f"Slide {number}"
     return title, "\n\n".join([f"## {escape(title)}", *blocks]), bool(own_title or blocks)
+
+
+def _is_margin(shape: Any) -> bool:
+    """Return whether a shape of a page of notes is a header or footer with a text."""
+    margin = shape.is_placeholder and shape.placeholder_format.type in (PP_PLACEHOLDER.HEADER, PP_PLACEHOLDER.FOOTER)
+    return bool(margin and shape.has_text_frame and shape.text_frame.text.strip())
 
 
 def _blocks(shapes: Any, left_out: Counter[str]) -> Iterator[str]:

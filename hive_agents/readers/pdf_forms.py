@@ -42,7 +42,7 @@ def _entries(page: pypdfium2.PdfPage, left_out: Counter[str]) -> Iterator[FormEn
         try:
             kind = pdfium.FPDFAnnot_GetSubtype(annotation)
             if kind == pdfium.FPDF_ANNOT_WIDGET and page.formenv is not None:
-                text, is_mark = _widget(page.formenv, annotation)
+                text, is_mark = _widget(page.formenv, annotation, left_out)
             elif kind == pdfium.FPDF_ANNOT_FREETEXT:
                 text, is_mark = _contents(annotation), False
             else:
@@ -57,13 +57,14 @@ def _entries(page: pypdfium2.PdfPage, left_out: Counter[str]) -> Iterator[FormEn
             pdfium.FPDFPage_CloseAnnot(annotation)
 
 
-def _widget(form: pypdfium2.PdfFormEnv, annotation: object) -> tuple[str, bool]:
+def _widget(form: pypdfium2.PdfFormEnv, annotation: object, left_out: Counter[str]) -> tuple[str, bool]:
     kind = pdfium.FPDFAnnot_GetFormFieldType(form, annotation)
     if kind in (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON):
         return ("[x]" if pdfium.FPDFAnnot_IsChecked(form, annotation) else "[ ]"), True
     if kind == pdfium.FPDF_FORMFIELD_LISTBOX:
         options = range(max(pdfium.FPDFAnnot_GetOptionCount(form, annotation), 0))
         chosen = [at for at in options if pdfium.FPDFAnnot_IsOptionSelected(form, annotation, at)]
+        left_out["options that aren't chosen"] += len(options) - len(chosen)
         return ", ".join(_text(pdfium.FPDFAnnot_GetOptionLabel, form, annotation, at) for at in chosen), False
     if kind == pdfium.FPDF_FORMFIELD_COMBOBOX or (
         kind == pdfium.FPDF_FORMFIELD_TEXTFIELD

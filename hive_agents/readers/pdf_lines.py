@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, groupby
 from statistics import median
 
 import pypdfium2
@@ -36,6 +36,8 @@ _CONTROL = re.compile("[\0-\x08\x0e-\x1f]")
 LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*(?P<page>\d+|[ivxl]+)?$")
 _BOLD = re.compile(r"(?i)bold|black|heavy|demi|medi\b|cmbx|sfbx")
 _TYPEWRITER = re.compile(r"(?i)mono|courier|cmtt|typewriter|nimbusmon|consol|menlo|code")
+_MATHEMATICAL = re.compile(r"(?i)(?:^|\+)(?:cmmi|cmex|lmmi|lmex|msbm|eufm)|math")
+_PROSE = re.compile(r"[^\W\d_]{3,} [^\W\d_]{3,}")
 _APART, _NEAR = 1.0, 3.0
 """Minimal distance of columns in font sizes; tolerance of their alignment in points."""
 _SPACE = 0.15
@@ -77,6 +79,7 @@ class _PlacedLine:
     cells: tuple[_Cell, ...] = ()
     raw: str = ""
     first: int = -1
+    is_formula: bool = False
 
 
 def lines_of(page: pypdfium2.PdfPage, left_out: Counter[str]) -> list[PrintedLine]:
@@ -86,6 +89,8 @@ def lines_of(page: pypdfium2.PdfPage, left_out: Counter[str]) -> list[PrintedLin
     """
     with closing(page), closing(page.get_textpage()) as text:
         placed = list(_placed(text))
+        formulas = groupby(placed, lambda line: line.is_formula)
+        left_out["layouts of formulas"] += sum(is_formula for is_formula, _ in formulas)
         placed = _filled(text, placed, form_entries(page, left_out))
         left_out["pictures without text"] += _pictures(page)
         grids = list(grids_of(page, text))
@@ -209,7 +214,9 @@ def _printed(text: pypdfium2.PdfTextPage, shown: str, raw: str, first: int, sign
     left, top, _, bottom = _box(text, first)
     apart = not line.typewriter and not LEADER.search(shown) and _has_gap(text, first, last, size)
     cells = tuple(_cells(text, raw, first, size, signs)) if apart else ()
-    return _PlacedLine(line, left, (bottom + top) / 2, cells if len(cells) > 1 else (), raw, first)
+    fonts = {name, _font(text, last)}
+    formula = any(_MATHEMATICAL.search(font) for font in fonts) and not _PROSE.search(shown)  # all its signs are there
+    return _PlacedLine(line, left, (bottom + top) / 2, cells if len(cells) > 1 else (), raw, first, formula)
 
 
 def _pictures(page: pypdfium2.PdfPage) -> int:

@@ -199,3 +199,34 @@ def test_squared_paper_is_no_table() -> None:
         canvas.drawString(100, 300, "Draw here.")
 
     assert drawn(draw) == "Draw here.\n"
+
+
+def test_a_formula_is_counted_since_its_signs_are_there_and_its_layout_is_not() -> None:
+    data = io.BytesIO()
+    canvas = Canvas(data)
+    for font, height, text in [
+        ("Helvetica", 700, "The flow of the pump is the product of the two."),
+        ("Helvetica-Oblique", 670, "Q = vA"),
+        ("Helvetica-Oblique", 655, "n"),
+        ("Helvetica", 630, "Here A is the section, and below it stands another one."),
+        ("Helvetica-Oblique", 600, "v = 2n"),
+        ("Helvetica-Oblique", 570, "words of some italic line are prose"),
+    ]:
+        canvas.setFont(font, 11)
+        canvas.drawString(72, height, text)
+    canvas.save()
+    imported = convert_bytes("a.pdf", data.getvalue().replace(b"/Helvetica-Oblique", b"/AAAAAA+CMMI10abcd"))
+    assert imported.left_out == {"layouts of formulas": 2}
+    assert "Q = vA" in imported.markdown
+    assert not convert_bytes("a.pdf", data.getvalue()).left_out
+
+
+def test_options_of_a_list_that_are_not_chosen_are_counted() -> None:
+    data = io.BytesIO()
+    canvas = Canvas(data)
+    canvas.drawString(72, 700, "Size")
+    canvas.acroForm.listbox(name="size", options=["Small", "Middle", "Large"], value="Middle", x=110, y=690, height=40)
+    canvas.save()
+    imported = convert_bytes("a.pdf", data.getvalue())
+    assert imported.markdown.strip() == "Size Middle"
+    assert imported.left_out == {"options that aren't chosen": 2}

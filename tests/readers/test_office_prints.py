@@ -1,4 +1,4 @@
-"""What Word prints by itself: texts of bound content controls, and numbers of lists."""
+"""What Office prints by itself: texts of bound content controls, numbers of lists, margins of notes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import io
 import zipfile
 
 import docx
+import pptx
 import pytest
 from docx.oxml import parse_xml
+from pptx.oxml import parse_xml as parse_slide
 
 from hive_agents.readers import convert_bytes
 from tests.readers.test_shown import NAMES, saved, t
@@ -72,3 +74,25 @@ def test_a_content_control_shows_the_text_that_it_is_bound_to(path: str, shown: 
 def test_a_content_control_that_shows_its_value_in_another_form_is_as_it_stands() -> None:
     assert bound("/n:rent/n:town", "<w:date/>") == "Town: old"
     assert bound("/n:rent/n:town", store="<broken") == "Town: old"
+
+
+def test_a_header_of_notes_is_counted() -> None:
+    deck, data = pptx.Presentation(), io.BytesIO()
+    slide = deck.slides.add_slide(deck.slide_layouts[5])
+    slide.shapes.title.text = "Rent"
+    notes = slide.notes_slide
+    notes.notes_text_frame.text = "It rises."
+    for number, text in enumerate(["Confidential", ""]):
+        notes.shapes._spTree.append(
+            parse_slide(
+                '<p:sp xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"'
+                ' xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"><p:nvSpPr>'
+                f'<p:cNvPr id="9{number}" name="F"/><p:cNvSpPr/><p:nvPr><p:ph type="ftr"/></p:nvPr></p:nvSpPr><p:spPr/>'
+                f"<p:txBody><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:txBody></p:sp>"
+            )
+        )
+    deck.save(data)
+    imported = convert_bytes("a.pptx", data.getvalue())
+    assert "It rises." in imported.markdown
+    assert "Confidential" not in imported.markdown
+    assert imported.left_out == {"headers and footers of notes": 1}
