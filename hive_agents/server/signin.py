@@ -129,7 +129,7 @@ class Provider:
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": back, "code_verifier": verifier}
         answer = await self._exchanged(form)
         claims = await self._verified(answer.get("id_token"))
-        if not hmac.compare_digest(str(claims.get("nonce")).encode(), nonce.encode()):
+        if not hmac.compare_digest(str(claims.get("nonce")).encode(errors="replace"), nonce.encode()):
             raise refused("its ID token is for another sign-in")
         if int(claims["iat"]) < time.time() - SIGN_IN_SECONDS - _LEEWAY:
             raise refused("its ID token is older than this sign-in")
@@ -205,15 +205,16 @@ class Provider:
 
     def _endpoint(self, name: str) -> str:
         url, issuer = self._described.get(name), urlsplit(self._workspace.settings.signin.issuer)
-        if not isinstance(url, str) or urlsplit(url).scheme not in ("https", issuer.scheme):
-            raise refused(f"the provider names no {name} that can be used")
-        return url
+        with suppress(ValueError):  # what is no address
+            if isinstance(url, str) and urlsplit(url).scheme in ("https", issuer.scheme):
+                return url
+        raise refused(f"the provider names no {name} that can be used")
 
     async def _exchanged(self, form: dict[str, str]) -> Mapping[str, Any]:
         settings = self.settings()
-        headers, methods = {}, self._described.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        headers, methods = {}, self._described.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
         secret = await run_in_threadpool(_secret, self._workspace, settings.secret_ref)
-        if secret and "client_secret_basic" in methods:
+        if secret and "client_secret_basic" in _texts(methods):
             pair = f"{quote(settings.client_id, safe='')}:{quote(secret, safe='')}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         else:

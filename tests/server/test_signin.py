@@ -381,6 +381,7 @@ ABOUT: dict[str, dict[str, Any]] = {
     "another issuer": {"issuer": "https://elsewhere.example"},
     "no endpoint": {"authorization_endpoint": None},
     "a file": {"authorization_endpoint": "file:///etc/passwd"},
+    "no address": {"authorization_endpoint": "http://[::1"},
 }
 
 
@@ -391,6 +392,22 @@ async def test_a_description_that_cannot_be_used_sends_nobody_there(
     provider.about = ABOUT[what]
     sent = await client.get("/signin")
     assert (sent.status_code, "HIVE-417" in sent.text) == (401, True)
+
+
+@pytest.mark.parametrize(
+    ("about", "changes"),
+    [
+        ({"token_endpoint": "http://[::1"}, {}),
+        ({"token_endpoint_auth_methods_supported": 5}, {}),
+        ({}, {"nonce": "\ud800"}),
+    ],
+)
+async def test_what_a_provider_spells_wrongly_is_its_refusal_and_no_fault_of_ours(
+    client: httpx.AsyncClient, provider: OpenIdProvider, about: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    provider.about, provider.changes = about, changes
+    came = await signed_in(client)
+    assert (came.status_code, "HIVE-417" in came.text) == (401, True)
 
 
 async def test_a_public_client_has_no_secret(tmp_path: Path, provider: OpenIdProvider) -> None:
