@@ -9,6 +9,7 @@ another. Where a story looks, the page has to fit each width, and be accessible.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -177,6 +178,10 @@ class Keys(Hand):
     async def write(self, page: Page, one: Locator, words: str) -> None:
         await page.keyboard.press("Control+A")
         await page.keyboard.type(words)
+        if await one.get_attribute("type") == "time" and await one.input_value() != words:  # twelve hours, and am or pm
+            for _ in range(3):
+                await page.keyboard.press("ArrowLeft")
+            await page.keyboard.type(f"{dt.time.fromisoformat(words):%I%M%p}")
 
     async def pick(self, page: Page, one: Locator, option: str) -> None:
         chosen = "(one) => [one.selectedOptions[0]?.label, one.options.length, one.value]"

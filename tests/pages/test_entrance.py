@@ -129,7 +129,9 @@ async def test_signing_in_and_out_by_keyboard_in_a_browser(tmp_path: Path) -> No
         async with signed_in(browser, str(client.base_url), place) as page:
             assert "dana" in await page.locator(".who").inner_text()
             await require_accessible(page)
-            await reached(page, ".who button")
+            await reached(page, "details.account > summary")
+            await page.keyboard.press("Enter")
+            await reached(page, ".who [data-api='POST /logout']")
             await page.keyboard.press("Enter")
             await page.wait_for_url("**/login")
             await require_accessible(page)
