@@ -18,7 +18,7 @@ _SHOWN = {"model": "model", "tool": "tool", "synthetic": "tool", "judge": "judge
 @dataclass(frozen=True)
 class RunStep:
     """A step. `step` is also that of the messages that it made; `seconds` is its work, without waiting for people;
-    `started_at` is to the second. `ok` is None while it is under way."""
+    `started_at` is to the second. `ok` is None while it is under way, and of one that was cut off."""
 
     step: str
     node: str | None

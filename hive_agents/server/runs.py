@@ -147,7 +147,8 @@ class RunTimeline(Value):
 
 class RunStepShape(Value):
     """A turn of a model, a call of a tool or a judgement; `step` is that of the messages that it made, `seconds` its
-    work without waiting for people. `started_at` is to the second; `ok` is null while it is under way."""
+    work without waiting for people. `started_at` is to the second; `ok` is null while it is under way, and of one that
+    was cut off."""
 
     step: str
     node: str | None

@@ -15,6 +15,7 @@ from hive_agents import Workspace
 from hive_agents.runs import RunStore
 from hive_agents.server.pages.waterfall import LEAST, lanes, placed
 from hive_agents.server.runs import RunStepShape
+from hive_agents.store import connected
 from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
 from tests.pages.people import noting_agent
 from tests.server.serving import bearer, sample, served
@@ -94,6 +95,10 @@ async def test_a_node_of_a_failed_run_can_be_begun_again_from_its_page(tmp_path:
         assert RunStore(place).get(run).status == "failed"
         page = (await client.get(f"/colony/runs/{run}", headers=root)).text
         assert "Retry from here" in page
+        with connected(place.records) as records:
+            records.execute("UPDATE effects SET status = 'started' WHERE run_id = ? AND kind = 'model'", (run,))
+        cut_off = (await client.get(f"/colony/runs/{run}", headers=root)).text
+        assert "running</span>" not in cut_off.partition('class="waterfall"')[2], "nothing runs in a run that has ended"
         sent = await client.post(f"/api/runs/{run}/retry", json={"node": "write"}, headers=root)
         assert sent.status_code == 200
 
