@@ -108,7 +108,7 @@ class Numbers:
     def _printed(self, numbered: _List, depth: int, legal: bool) -> str:
         level = numbered.levels.get(depth, _Level())
         number = numbered.counted[depth]
-        return _formatted(level.start if number is None else number, "decimal" if legal else level.form)
+        return formatted(level.start if number is None else number, "decimal" if legal else level.form)
 
 
 def _read_list(abstract: Element) -> _List:
@@ -125,10 +125,10 @@ def _read_list(abstract: Element) -> _List:
     return found
 
 
-def _formatted(number: int, form: str) -> str:
-    """Return a number in a form of Word.
+def formatted(number: int, form: str) -> str:
+    """Return a number in a form of lists, by its name in Word.
 
-    >>> [_formatted(4, form) for form in ("decimal", "lowerRoman", "upperLetter", "decimalZero", "ordinal", "none")]
+    >>> [formatted(4, form) for form in ("decimal", "lowerRoman", "upperLetter", "decimalZero", "ordinal", "none")]
     ['4', 'iv', 'D', '04', '4th', '']
     """
     if form.endswith("Roman"):

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from xml.etree.ElementTree import Element
 
+from hive_agents.readers.docx_numbers import formatted
 from hive_agents.readers.odf import OdfFile, number_of
 
-_ROMAN = list(zip((1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1), "m cm d cd c xc l xl x ix v iv i".split(),
-                  strict=True))  # fmt: skip
-_MOST_ROMAN = 4000
+_FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 
 
 class ListNumbers:
@@ -69,23 +68,5 @@ def _label(levels: dict[int, Element], level: int, counts: dict[int, int], item:
     parts = []
     for each in [each for each in shown if each in levels]:
         number = counts.get(each, number_of(levels[each], "text:start-value"))
-        parts.append(_written(number, levels[each].get("style:num-format", "")))
+        parts.append(formatted(number, _FORMS.get(levels[each].get("style:num-format", ""), "decimal")))
     return f"{style.get('style:num-prefix', '')}{'.'.join(parts)}{style.get('style:num-suffix', '')}".strip()
-
-
-def _written(number: int, form: str) -> str:
-    """Return a number as a list prints it.
-
-    >>> [_written(number, form) for number, form in ((4, "1"), (28, "a"), (9, "I"))]
-    ['4', 'bb', 'IX']
-    """
-    if form in ("a", "A"):
-        text = chr(97 + (number - 1) % 26) * min((number - 1) // 26 + 1, 20)
-    elif form in ("i", "I") and 0 < number < _MOST_ROMAN:
-        text = ""
-        for value, sign in _ROMAN:
-            text += sign * (number // value)
-            number %= value
-    else:
-        return str(number)
-    return text.upper() if form.isupper() else text
