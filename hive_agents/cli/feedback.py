@@ -1,4 +1,4 @@
-"""`hive feedback`: readers' opinions on results, and their review."""
+"""`hive feedback`: readers' opinions on results and answers, and their review."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hive_agents.base import safe_line, safe_text
 from hive_agents.cli.surface import Surface, count, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.copilot import FeedbackQueue, Item
+    from hive_agents.copilot import FeedbackQueue, Item, Opinion
 
 app = typer.Typer(help="Readers' opinions on results, which another person reviews.", no_args_is_help=True)
 WHO_ACTS = "Act as USER (default: HIVE_TOKEN's)."
@@ -22,24 +22,33 @@ STATUSES = ("pending", "accepted", "rejected")
 def add(
     surface: Surface,
     run: Annotated[str, typer.Option("--run", metavar="R", help="The turn, by its run_id.")],
-    verdict: Annotated[str, typer.Option("--verdict", help="relevant, distractor, outdated or wrong_document.")],
+    verdict: Annotated[
+        str,
+        typer.Option(
+            "--verdict",
+            help="relevant, distractor, outdated or wrong_document; of an answer right, wrong, outdated or incomplete.",
+        ),
+    ],
     result: Annotated[int | None, typer.Option("--result", metavar="N", help="The result, by its rank.")] = None,
     doc: Annotated[
         str | None,
         typer.Option("--doc", metavar="DOC", help="Or a document by its id; as relevant also one that is missing."),
     ] = None,
+    answer: Annotated[bool, typer.Option("--answer", help="Or the answer that a model wrote.")] = False,
     comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
 ) -> None:
-    """Rate a result of one of your turns."""
+    """Rate a result of one of your turns, or its answer by a model."""
     from hive_agents.base import HiveError
-    from hive_agents.copilot import VERDICTS
+    from hive_agents.copilot import ANSWER_VERDICTS, VERDICTS
 
-    chosen = next((name for name in VERDICTS if name == verdict.lower()), None)
-    if chosen is None or (result is None) == (doc is None):
-        fix = f"--verdict is one of {', '.join(VERDICTS)}; name the result with --result N or with --doc DOC"
-        raise HiveError.of("HIVE-409", "a verdict on one result is needed", fix=fix, exit_code=2)
+    verdicts: tuple[Opinion, ...] = ANSWER_VERDICTS if answer else VERDICTS
+    chosen = next((name for name in verdicts if name == verdict.lower()), None)
+    if chosen is None or (result is not None) + (doc is not None) + answer != 1:
+        fix = f"--verdict is one of {', '.join(verdicts)}; name what it is of by --result N, --doc DOC or --answer"
+        raise HiveError.of("HIVE-409", "a verdict on one result or answer is needed", fix=fix, exit_code=2)
     item = _queue(surface).add(run, result, chosen, doc_id=doc, comment=comment)
-    surface.show(item.to_json(), safe_line(f"{item.id}: {item.doc_id} is {item.verdict}; waits for a reviewer"))
+    what = item.doc_id or "the answer"
+    surface.show(item.to_json(), safe_line(f"{item.id}: {what} is {item.verdict}; waits for a reviewer"))
 
 
 @app.command("list")
@@ -64,7 +73,7 @@ def list_(
 def review(
     surface: Surface,
     item_id: Annotated[str | None, typer.Argument(metavar="ID", help="Default: list pending opinions.")] = None,
-    accept: Annotated[bool, typer.Option("--accept", help="Accept it as a training label.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept it; of a result as a training label.")] = False,
     reject: Annotated[bool, typer.Option("--reject", help="Reject it.")] = False,
 ) -> None:
     """Accept or reject an opinion that another person gave."""
@@ -79,7 +88,7 @@ def review(
     if accept == reject:
         raise HiveError.of("HIVE-409", "a review needs one decision", fix="add --accept or --reject", exit_code=2)
     item = queue.review(item_id, accept=accept)
-    effect = "; the golden set's training queries have the label" if accept else ""
+    effect = "; the golden set's training queries have the label" if accept and item.doc_id else ""
     surface.show({"items": [item.to_json()]}, f"{item.id} is {item.status}{effect}")
 
 
@@ -96,9 +105,9 @@ def _table(items: list[Item]) -> Any:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("id", "status", "verdict", "by", "document, question and comment"):
+    for heading in ("id", "status", "verdict", "by", "document or answer, question and comment"):
         table.add_column(heading, overflow="fold")
     for item in items:
-        about = "\n".join(filter(None, (item.doc_id, item.query, item.comment)))
+        about = "\n".join(filter(None, (item.doc_id or item.answer, item.query, item.comment)))
         table.add_row(item.id, item.status, item.verdict, item.by, safe_text(about))
     return table

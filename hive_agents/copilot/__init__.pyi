@@ -9,9 +9,11 @@ from .context import (
 )
 from .documents import declared as declared
 from .feedback import (
+    ANSWER_VERDICTS as ANSWER_VERDICTS,
     VERDICTS as VERDICTS,
     FeedbackQueue as FeedbackQueue,
     Item as Item,
+    Opinion as Opinion,
 )
 from .plan import (
     OPERATOR_SIGNS as OPERATOR_SIGNS,

@@ -228,7 +228,7 @@ class Chat:
 
     def feedback(self) -> feedback.FeedbackQueue:
         self._recognise()
-        return feedback.FeedbackQueue(self.workspace, self.reader, self.gate)
+        return feedback.FeedbackQueue(self.workspace, self.reader, self.gate, engine=self.engine)
 
     def trace(self, run_id: str) -> dict[str, Any]:
         """Return the trace of a turn, also of another reader's, to an operator. Raises: HIVE-409, HIVE-415."""

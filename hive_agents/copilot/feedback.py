@@ -1,4 +1,4 @@
-"""Readers' feedback on results: a queue that another person reviews; accepted items become labels."""
+"""Readers' feedback: a queue that another person reviews; accepted opinions on results become labels."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ import datetime as dt
 import json
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from hive_agents.access import Principal, ViewGate, asked_by, labels_in_file, owner, people, same_hands
 from hive_agents.base import HiveError, NotFound
 from hive_agents.base.files import locked
+from hive_agents.copilot.reply import viewable_rows
+from hive_agents.copilot.session import certain_scope, open_scope, vocabulary_of
 from hive_agents.copilot.threads import ThreadStore, Turn
 from hive_agents.documents import MOVED_DOCUMENTS
 from hive_agents.evaluation import FILE, question_key, viewable_golden
 from hive_agents.gate import credit, label
-from hive_agents.ranking import active_config
+from hive_agents.ranking import SearchEngine, active_config
 from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
-Opinion = Literal["relevant", "distractor", "outdated", "wrong_document"]
-VERDICTS: tuple[Opinion, ...] = get_args(Opinion)
+OnResult = Literal["relevant", "distractor", "outdated", "wrong_document"]
+OnAnswer = Literal["right", "wrong", "outdated", "incomplete"]
+Opinion = OnResult | OnAnswer
+VERDICTS: tuple[OnResult, ...] = get_args(OnResult)
+ANSWER_VERDICTS: tuple[OnAnswer, ...] = get_args(OnAnswer)
+"""On the answer of a model."""
 REVIEWERS = frozenset({"approver", "operator", "admin"})
 A_HOUR = 60
 """The most opinions of one reader in an hour, so that nobody can flood the queue."""
@@ -33,7 +40,10 @@ _COLUMNS = "id, created_at, tenant, thread_id, run_id, query, doc_id, verdict, b
 
 @dataclass(frozen=True)
 class Item:
-    """One opinion; `status` is pending, accepted or rejected, `makers` (JSON) made the token that it was given by."""
+    """One opinion; `status` is pending, accepted or rejected, `makers` (JSON) made the token that it was given by.
+
+    One on the `answer` of a model, whose text is never stored here, has no `doc_id`.
+    """
 
     id: str
     created_at: str
@@ -48,40 +58,57 @@ class Item:
     status: str
     reviewed_by: str | None
     makers: str = "[]"
+    answer: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name not in ("run_id", "makers")}
+        shown = {name: value for name, value in asdict(self).items() if name not in ("run_id", "makers", "answer")}
+        return shown if self.doc_id else shown | {"doc_id": None, "answer": self.answer}
 
 
 class FeedbackQueue:
     """The queue as one person sees it: items of their tenant on documents that they may view."""
 
     def __init__(
-        self, workspace: Workspace, person: Principal, gate: ViewGate, *, now: Callable[[], str] = audit.now
+        self,
+        workspace: Workspace,
+        person: Principal,
+        gate: ViewGate,
+        *,
+        now: Callable[[], str] = audit.now,
+        engine: SearchEngine | None = None,
     ) -> None:
-        self.workspace, self.person = workspace, person
+        self.workspace, self.person, self.engine = workspace, person, engine or SearchEngine(workspace)
         self._gate, self._now = gate, now
         self._viewer = None if person == owner() else person
 
     def add(self, run_id: str, result: int | None, verdict: Opinion, *, doc_id: str | None = None,
             comment: str | None = None) -> Item:  # fmt: skip
-        """File an opinion on a result of the reader's turn, by its rank from 1 or `doc_id`; it replaces a pending one.
+        """File an opinion on a result of the reader's turn, by its rank from 1 or `doc_id`, or without both on its
+        model's answer; it replaces a pending one.
 
         A document that isn't among the results can be said to be relevant.
 
-        Raises: HIVE-409 for a run, result or document that this reader can't see, HIVE-415 for too many opinions,
-        HIVE-414 where theirs on that result is reviewed already, HIVE-105 for a comment that is too long.
+        Raises: HIVE-409 for a run, result, answer or document that this reader can't see and for a verdict on something
+        else, HIVE-415 for too many opinions, HIVE-414 where theirs is reviewed already, HIVE-105 for a comment that is
+        too long.
         """
         if comment is not None and len(comment) > MAX_COMMENT:
             message = f"the comment has {len(comment)} characters"
             raise HiveError.of("HIVE-105", message, fix=f"use at most {MAX_COMMENT}", exit_code=2)
-        turn = ThreadStore(self.workspace, self.person).turn(run_id)
+        on_answer = result is None and doc_id is None
+        if verdict not in (fitting := ANSWER_VERDICTS if on_answer else VERDICTS):
+            what = "the answer" if on_answer else "a result"
+            fix = f"the verdict on {what} is one of {', '.join(fitting)}"
+            raise HiveError.of("HIVE-409", f"nothing is known of {what} that is {verdict}", fix=fix, exit_code=2)
+        threads = ThreadStore(self.workspace, self.person)
+        turn = threads.turn(run_id)
         shown = [one.doc_id for one in turn.outcome.results]
         if doc_id is None and result is not None and 1 <= result <= len(shown):
             doc_id = shown[result - 1]
         # The same answer for forbidden, unknown and out of range.
         named = doc_id in shown or (verdict == "relevant" and self._exists(doc_id))
-        if doc_id is None or not named or doc_id not in self._gate.allowed([doc_id]):
+        answer = self._answer(threads, run_id) if on_answer else None
+        if answer is None and (doc_id is None or not named or doc_id not in self._gate.allowed([doc_id])):
             raise NotFound.of("HIVE-409", "that result is not found", fix="name a result of the turn: --result 1")
         at = self._now()
         hour_ago = (dt.datetime.fromisoformat(at) - dt.timedelta(hours=1)).isoformat(timespec="seconds")
@@ -100,45 +127,67 @@ class FeedbackQueue:
                 thread_id=turn.thread_id,
                 run_id=run_id,
                 query=_question(turn),
-                doc_id=doc_id,
+                doc_id=doc_id or "",
                 verdict=verdict,
                 by=self.person.user,
                 comment=comment,
                 status="pending",
                 reviewed_by=None,
                 makers=json.dumps(people(self.person.makers)),
+                answer=answer,
             )
             connection.execute(
                 "DELETE FROM feedback WHERE run_id = ? AND doc_id = ? AND by = ? AND status = 'pending'",
-                (run_id, doc_id, self.person.user),
+                (run_id, item.doc_id, self.person.user),
             )
             done = connection.execute(
                 f"INSERT OR IGNORE INTO feedback ({_COLUMNS}) VALUES ({', '.join('?' * 13)})",
-                tuple(asdict(item).values()),
+                tuple(asdict(item).values())[:13],
             ).rowcount
         if not done:
             fix = "what came of it is listed with the feedback"
-            raise HiveError.of("HIVE-414", "your opinion on this result was reviewed already", fix=fix, exit_code=1)
-        if doc_id in shown:
-            credit(self.workspace, run_id, shown.index(doc_id) + 1, verdict)
+            raise HiveError.of("HIVE-414", "your opinion on this was reviewed already", fix=fix, exit_code=1)
+        if doc_id is not None and doc_id in shown:
+            credit(self.workspace, run_id, shown.index(doc_id) + 1, cast(OnResult, verdict))
         return item
 
     def _exists(self, doc_id: str | None) -> bool:
         return doc_id is not None and labels_in_file(self.workspace, doc_id) is not None
 
+    def _answer(self, threads: ThreadStore, run_id: str) -> str | None:
+        """Return the model's answer in a turn; None where the person may not view all that the turn shows of it."""
+        with suppress(HiveError):  # the conversation is gone, or nothing is indexed
+            turn = threads.turn(run_id)
+            index = open_scope(
+                self.workspace, self.engine, self.person, active_config(self.workspace).stored.config.collection
+            )
+            known = certain_scope(self.workspace, self.engine, self.person, index, self._gate)
+            if turn.outcome.answer_source is not None and viewable_rows(
+                index, self._gate, turn.outcome, vocabulary_of(known)
+            ):
+                answer = threads.answer(run_id)
+                return answer.text if answer is not None else None
+        return None
+
     def items(self, status: str | None = None) -> list[Item]:
-        """Return the items that the person may review or filed themselves, oldest first."""
+        """Return the items that the person may review or filed themselves, oldest first; one on a model's answer only
+        to whoever may view all that the answer was made from."""
         with connected(self.workspace.records) as connection:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM feedback WHERE tenant = ? ORDER BY created_at, rowid", (self.person.tenant,)
             ).fetchall()
-        every = self._found_again([Item(*row) for row in rows])
-        may = self._gate.allowed([item.doc_id for item in every])
-        return [
+        every = [
             item
-            for item in every
-            if item.doc_id in may and status in (None, item.status) and (self._reviews or item.by == self.person.user)
+            for item in self._found_again([Item(*row) for row in rows])
+            if status in (None, item.status) and (self._reviews or item.by == self.person.user)
         ]
+        may = self._gate.allowed([item.doc_id for item in every if item.doc_id])
+        shown = [item if item.doc_id else replace(item, answer=self._answer_of(item)) for item in every]
+        return [item for item in shown if item.doc_id in may or item.answer is not None]
+
+    def _answer_of(self, item: Item) -> str | None:
+        author = Principal(item.tenant, item.by)  # whose conversation it is; what is shown is decided by the person
+        return self._answer(ThreadStore(self.workspace, author), item.run_id)
 
     def _found_again(self, items: list[Item]) -> list[Item]:
         """Return the items, each about its document under the name that it has now."""
@@ -188,7 +237,12 @@ class FeedbackQueue:
         return bool(self.person.roles & REVIEWERS)
 
     def _label(self, item: Item) -> None:
-        """Add the label to the training queries. Raises: HIVE-415 for a question of another split, which measures."""
+        """Add the label to the training queries; an answer has none.
+
+        Raises: HIVE-415 for a question of another split, which measures.
+        """
+        if not item.doc_id:
+            return
         collection = active_config(self.workspace).stored.config.collection
         exists = (self.workspace.root / FILE).exists()
         golden = viewable_golden(self.workspace, self._viewer) if exists else None

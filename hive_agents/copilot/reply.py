@@ -224,7 +224,7 @@ def render_reply(
     If the reader may no longer view one of its documents or values, all is withdrawn and `notice` is `GONE`.
     """
     outcome = turn.outcome
-    rows = _visible(index, gate, outcome, vocabulary)
+    rows = viewable_rows(index, gate, outcome, vocabulary)
     if rows is None:
         return _reply(turn, _withdrawn(turn.text, outcome), None, []) | {"notice": GONE}
     text = answer.text if outcome.answer_source is not None and answer is not None else None
@@ -270,7 +270,9 @@ def fresh_reply(
     return _reply(turn, outcome, answer, results)
 
 
-def _visible(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabulary: Vocabulary) -> list[ChunkRow] | None:
+def viewable_rows(
+    index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabulary: Vocabulary
+) -> list[ChunkRow] | None:
     """Return the rows of a turn; None where the reader may no longer view everything in it."""
     may = gate.allowed(outcome.documents)
     if not all(doc_id in may for doc_id in outcome.documents) or not outcome.names_known(vocabulary):

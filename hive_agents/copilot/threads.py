@@ -222,7 +222,8 @@ class ThreadStore:
             connection.execute(f"UPDATE threads SET title = ? {_OF_THREAD}", (_title(title), *self._owner, thread_id))
 
     def delete(self, thread_id: str) -> None:
-        """Delete a thread with its turns, runs, models' answers, and its questions in the decision log.
+        """Delete a thread with its turns, runs, models' answers and opinions on them, and its questions in the decision
+        log.
 
         Raises: HIVE-409.
         """
@@ -235,6 +236,8 @@ class ThreadStore:
         judging.DecisionLog(self.workspace).forget_questions(*run_ids)
         with connected(self.workspace.records) as connection, transaction(connection):
             connection.execute(f"DELETE FROM answers WHERE run_id IN (SELECT run_id FROM turns {_OF_THREAD})", key)
+            connection.execute(f"DELETE FROM feedback WHERE doc_id = '' AND run_id IN"
+                               f" (SELECT run_id FROM turns {_OF_THREAD})", key)  # fmt: skip
             RunStore.forget_thread(connection, *key)
             connection.execute(f"DELETE FROM turns {_OF_THREAD}", key)
             connection.execute(f"DELETE FROM threads {_OF_THREAD}", key)

@@ -19,7 +19,9 @@ from hive_agents.server.protocols.agui_events import spoken
 from hive_agents.server.shapes import Acknowledged, FilterWords, PageQuery, Pinned, RunSummary, paged
 
 api = Api("copilot")
-Verdict = Annotated[Literal["relevant", "distractor", "outdated", "wrong_document"], AnyCase]
+Verdict = Annotated[
+    Literal["relevant", "distractor", "outdated", "wrong_document", "right", "wrong", "incomplete"], AnyCase
+]
 MOST_TURNS = 100
 """The last turns of a conversation that one request renders: each is looked up with the reader's present rights."""
 
@@ -129,7 +131,9 @@ class Explanation(Value):
 
 
 class ResultOpinion(Body):
-    """A verdict on a result of one of the caller's turns, named by its rank (`result`) or its document."""
+    """A verdict on a result of one of the caller's turns, named by its rank (`result`) or its document: relevant,
+    distractor, outdated or wrong_document. Without both it is on the answer that a model wrote: right, wrong, outdated
+    or incomplete."""
 
     run_id: ShortName
     verdict: Verdict
@@ -139,17 +143,20 @@ class ResultOpinion(Body):
 
 
 class FeedbackRow(Value):
+    """One opinion; only one on an `answer` has its text, and no document."""
+
     id: str
     created_at: str
     tenant: str
     thread_id: str
     query: str
-    doc_id: str
+    doc_id: str | None
     verdict: Verdict
     by: str
     comment: str | None
     status: Literal["pending", "accepted", "rejected"]
     reviewed_by: str | None
+    answer: str | None = None
 
 
 class FeedbackPage(PageQuery):
@@ -262,7 +269,7 @@ def trace(call: Call, run_id: str) -> Explanation:
 
 @api.post("/api/feedback", READER, status=201)
 def give_feedback(call: Call, body: ResultOpinion) -> FeedbackRow:
-    """Give feedback on a result of one's own turn; it replaces earlier feedback on the same result."""
+    """Give feedback on a result of one's own turn, or on its answer; it replaces earlier feedback on the same."""
     call.require_kept()
     item = call.chat().feedback().add(
         body.run_id, body.result, body.verdict, doc_id=body.doc_id, comment=body.comment

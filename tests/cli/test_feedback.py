@@ -10,7 +10,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal, mint
-from tests.copilot.chats import copied_knowledge_base
+from hive_agents.copilot import Chat
+from hive_agents.store import connected
+from tests.copilot.chats import copied_knowledge_base, use_models
 from tests.sample import Ran, hive
 
 QUESTION = "how many signatures does a recall take?"
@@ -163,3 +165,61 @@ def test_a_name_in_another_case_is_no_second_pair_of_eyes(place: Workspace) -> N
     file.write_text(json.dumps(people))
     ran = feedback(place, "DANA", "review", item["id"], "--accept")
     assert (ran.code, ran.codes) == (1, {"HIVE-415"})
+
+
+def answered(place: Workspace) -> str:
+    """The run of a question that a model answered from a document which only quality assurance may open."""
+    use_models(place, answer=[{"content": "A recall takes two signatures [1].", "repeat": True}])
+    reply = ask(place)
+    assert (reply["status"], reply["answer_source"]) == ("answered", "model")
+    run: str = reply["run_id"]
+    return run
+
+
+@pytest.mark.parametrize("verdict", ["right", "wrong", "outdated", "incomplete"])
+def test_an_opinion_on_a_models_answer_waits_for_another_person(place: Workspace, verdict: str) -> None:
+    run = answered(place)
+    said = feedback(place, "dana", "add", "--run", run, "--answer", "--verdict", verdict, "--comment", "three")
+    assert said.code == 0, said.out
+    (item,) = feedback(place, "dana", "list").json["items"]
+    assert (item["doc_id"], item["verdict"]) == (None, verdict)
+    assert item["answer"] == "A recall takes two signatures [1]."
+    own = feedback(place, "dana", "review", item["id"], "--accept")
+    assert (own.code, own.codes) == (1, {"HIVE-415"})
+    people = place.root / "access" / "principals.json"
+    for groups, seen in (([], 0), (["qa"], 1)):  # who may not open the document sees no answer from it
+        rights = json.loads(people.read_text("utf-8"))
+        rights["principals"]["kim"] = {"tenant": "acme", "groups": groups, "roles": ["reader", "approver"]}
+        people.write_text(json.dumps(rights), encoding="utf-8")
+        assert len(feedback(place, "kim", "list").json["items"]) == seen
+        ran = feedback(place, "kim", "review", item["id"], "--accept")
+        assert ran.code == (0 if seen else 2)
+    (reviewed,) = ran.json["items"]
+    assert (reviewed["status"], reviewed["reviewed_by"]) == ("accepted", "kim")
+    assert golden(place) == []  # an answer is no document
+    assert "two signatures" in hive("feedback", "list", "--as", "kim", "-w", place.root).out
+
+
+def test_an_opinion_is_on_an_answer_or_on_a_result(place: Workspace) -> None:
+    run = answered(place)
+    (place.root / "hive.toml").write_text('[models]\nembedding = "none"\n', encoding="utf-8")
+    without = ask(place)["run_id"]
+    for arguments in (
+        ("--run", run, "--answer", "--verdict", "relevant"),
+        ("--run", run, "--answer", "--result", 1, "--verdict", "wrong"),
+        ("--run", run, "--result", 1, "--verdict", "incomplete"),
+        ("--run", without, "--answer", "--verdict", "wrong"),  # no model's words
+    ):
+        ran = feedback(place, "dana", "add", *arguments)
+        assert (ran.code, ran.codes) == (2, {"HIVE-409"}), arguments
+
+
+def test_opinions_on_answers_go_with_their_conversation(place: Workspace) -> None:
+    run = answered(place)
+    assert feedback(place, "dana", "add", "--run", run, "--answer", "--verdict", "wrong").code == 0
+    chat = Chat(place, known_principal(place, "dana"))
+    (item,) = feedback(place, "dana", "list").json["items"]
+    chat.threads.delete(item["thread_id"])
+    assert feedback(place, "dana", "list").json["items"] == []
+    with connected(place.records) as connection:
+        assert connection.execute("SELECT count(*) FROM feedback").fetchone()[0] == 0

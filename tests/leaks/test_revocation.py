@@ -20,6 +20,7 @@ from hive_agents.copilot.session import vocabulary_of
 from hive_agents.copilot.threads import past_turns
 from hive_agents.ranking import build_index
 from tests.conftest import write_document
+from tests.copilot.chats import use_models
 from tests.leaks.corpus import Doc, Rules, canaries, canary, make, readers
 from tests.leaks.visits import told
 
@@ -159,6 +160,26 @@ async def test_feedback_is_reviewed_by_another_who_sees_the_document(place: Work
     own = Principal(READER.tenant, READER.user, READER.groups, frozenset({"approver"}))
     assert "four eyes" in fault(lambda: FeedbackQueue(place, own, chat.gate).review(item.id, accept=True))
     assert "HIVE-415" in fault(lambda: chat.feedback().review(item.id, accept=True))
+
+
+async def test_an_answer_is_reviewed_by_whoever_may_view_all_that_it_was_made_from(place: Workspace) -> None:
+    """Its words may be those of a document which the reviewer can't open, cited or not."""
+    words = f"The rotor is kept near the pump for 9 days, says {canary('b', SECRET.number)} [1]."
+    use_models(place, answer=[{"content": words, "repeat": True}])
+    place = Workspace(place.root)
+    chat = Chat(place, READER)
+    reply = await chat.ask(Request(text="how long is the rotor kept near the pump?"))
+    assert reply["answer"] == words
+    item = chat.feedback().add(reply["run_id"], None, "wrong")
+    reviewer = FeedbackQueue(place, REVIEWER, ViewGate.of(place, REVIEWER))
+    assert [one.answer for one in reviewer.items()] == [words]
+    LESS.write(place, PEOPLE)
+    assert reviewer.items() == chat.feedback().items() == []
+    assert fault(lambda: reviewer.review(item.id, accept=True)).replace(item.id, "f0") == fault(
+        lambda: reviewer.review("f0", accept=True)
+    )
+    unknown = fault(lambda: chat.feedback().add(reply["run_id"], 99, "relevant"))
+    assert fault(lambda: chat.feedback().add(reply["run_id"], None, "wrong")) == unknown
 
 
 async def test_feedback_has_a_limit(place: Workspace) -> None:

@@ -6,9 +6,10 @@ import asyncio
 import json
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.async_api import Page, Route
+from playwright.async_api import Page, Route, expect
 
 from hive_agents import Workspace
 from hive_agents.access import issued_tokens, revoke
@@ -151,6 +152,42 @@ async def test_an_answer_is_copied_with_the_documents_that_its_numbers_mean(tmp_
             copied = await page.evaluate("navigator.clipboard.readText()")
             assert "[1]" in copied.split("\n\n")[0]
             assert "[1] Labware and volume limits (api-docs/labware.md)" in copied.splitlines()
+
+
+@pytest.mark.parametrize("width", [390, 820, 1440])
+async def test_what_a_reader_says_of_a_models_answer_waits_for_a_reviewer(tmp_path: Path, width: int) -> None:
+    place = sample(tmp_path / "ws", SETTINGS + '[models]\nanswer = ["scripted:answer.jsonl"]\n')
+    said = {"content": "The smallest volume that the P50 can do is 0.5 µl [1].", "repeat": True}
+    (place.root / "answer.jsonl").write_text(json.dumps(said) + "\n", encoding="utf-8")
+    how: dict[str, Any] = {"viewport": {"width": width, "height": 900}}
+    async with served(place) as client, chromium() as browser:
+        url = str(client.base_url)
+        async with signed_in(browser, url, place, **how) as page:
+            await page.goto("/chat")
+            await ask(page, QUESTION)
+            answer = page.locator(".answer")
+            await answer.get_by_role("button", name="Good answer").focus()
+            await page.keyboard.press("Enter")
+            await page.get_by_text("Thank you: another person reviews it.").wait_for()
+            await page.keyboard.press("Tab")
+            await page.keyboard.press("Enter")  # the menu beside it
+            await answer.get_by_label("This answer is").select_option("incomplete")
+            await answer.get_by_label("Why (if you like)").fill("and the largest?")
+            await require_accessible(page, targets=True)
+            wide = await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+            assert wide, "the page scrolls sideways"
+            async with page.expect_response("**/api/feedback"):
+                await answer.get_by_role("button", name="Send").click()
+        async with signed_in(browser, url, place, "root", **how) as page:
+            await page.goto("/golden/feedback")
+            card = page.locator(".result")
+            await expect(card).to_have_count(1)  # the second opinion stands for the first
+            await expect(card.locator(".badge")).to_have_text("incomplete")
+            await expect(card.locator("blockquote")).to_contain_text("0.5 µl [1]")
+            await expect(card.get_by_role("link", name="Label this question")).to_be_visible()
+            await require_accessible(page, targets=True)
+            await card.get_by_role("button", name="Accept").click()
+            await page.get_by_text("Nothing waits for a review").wait_for()
 
 
 async def test_what_is_typed_while_a_question_is_sent_stays_for_the_next_one(tmp_path: Path) -> None:

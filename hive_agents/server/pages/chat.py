@@ -24,6 +24,8 @@ OTHERS = 5
 OPEN = ("queued", "running", "waiting", "paused")
 STEPS = ("rewrite", "route", "retrieve", "rerank", "permission_gate", "finalize")
 VERDICTS = ("relevant", "distractor", "outdated", "wrong_document")
+FAULTS = ("wrong", "outdated", "incomplete")
+"""Of an answer."""
 THREADS = 30
 GLANCE = 140
 """Letters of a result's passage that are shown before it is opened."""
@@ -216,6 +218,7 @@ def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dic
         "searched": reply is not None and reply["strategy"] not in ("NoMatch", "NeedsClarification"),
         "steps": STEPS,
         "verdicts": VERDICTS,
+        "faults": FAULTS,
     }
 
 
