@@ -15,6 +15,7 @@ chat = []
 planner = []
 answer = []
 judge = []
+stronger_judge = []
 queen = []
 optimizer = []
 embedding = "local:all-MiniLM-L6-v2"

@@ -109,20 +109,25 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
     async def do(_: bool) -> Done:
         result, context = results(session, ends), _context(session, ends)
         model = session.models("judge")
+        stronger = session.models("stronger_judge") if session.workspace.settings.models.stronger_judge else None
+        chains = [model] if stronger is None else [model, stronger]
         shown = Message(role="user", content=json.dumps(result, ensure_ascii=False))
         settings = session.workspace.settings.judge
         examples = Message(role="user", content="x" * MOST_SHOWN if settings.examples_until is not None else "")
-        needed = need(model, [shown, examples])
-        needed["tokens"] *= settings.prompts or 1
-        await session.effects.require(key, **needed)
-        before = model.meter.usage
+        needs = [need(chain, [shown, examples]) for chain in chains]
+        tokens = sum(each["tokens"] for each in needs) * (settings.prompts or 1)
+        await session.effects.require(key, tokens=tokens, rate=max(each["rate"] for each in needs))
+        before = [chain.meter.usage for chain in chains]
         with sending(session.effects.sending(key)) as take_back:
-            judgment = await session.court.evaluate(session.goal, result, context, llm=model, attempt=n)
+            judgment = await session.court.evaluate(
+                session.goal, result, context, llm=model, stronger=stronger, attempt=n
+            )
             if judgment.outage:
                 take_back()
         if judgment.outage:
             await session.wait_out(key, judgment.reasoning)
-        return Done(_limited(session, ends, verdicts, judgment, context), _spent(before, model.meter.usage))
+        used = [_spent(usage, chain.meter.usage) for usage, chain in zip(before, chains, strict=True)]
+        return Done(_limited(session, ends, verdicts, judgment, context), sum(used[1:], used[0]))
 
     if needs_model:
         recorded = await session.effects.once(key, "judge", "goal", do, also=told)

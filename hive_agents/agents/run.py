@@ -294,7 +294,9 @@ class RunModels:
 
     def require_prices(self, max_usd: float) -> None:
         """Raises: HIVE-409 where a limit in dollars can't be kept, because a model's price isn't known."""
-        require_prices(self._workspace.settings, [*self._names("chat"), *self._names("judge")], max_usd)
+        settings = self._workspace.settings
+        names = [*self._names("chat"), *self._names("judge"), *settings.models.stronger_judge]
+        require_prices(settings, names, max_usd)
 
     def _names(self, role: Role) -> list[str]:
         agent_model = [self._agent.model] if self._agent.model else []

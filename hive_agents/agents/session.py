@@ -40,7 +40,14 @@ class Court(Protocol):
     """Judges results, logs decisions and files requests to people, as `runtime.Runtime` does."""
 
     async def evaluate(
-        self, goal: Goal, result: Any, context: FeedbackContext | None = None, *, llm: Any = None, attempt: int = 1
+        self,
+        goal: Goal,
+        result: Any,
+        context: FeedbackContext | None = None,
+        *,
+        llm: Any = None,
+        stronger: Any = None,
+        attempt: int = 1,
     ) -> Judgment: ...
 
     async def weigh(

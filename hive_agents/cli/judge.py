@@ -60,6 +60,8 @@ def calibrate(
     )
     value = metrics.model_dump(mode="json") | {"approval_id": None, "ticket_ids": []}
     parts = _calibration_parts(value)
+    if value["stronger"] is not None:
+        parts += [styled("the stronger judge", "bold"), *_calibration_parts(value["stronger"])]
     if metrics.awaiting_approval:
         from hive_agents.judging import ask_for_thresholds
 
@@ -181,7 +183,7 @@ def _calibration_parts(value: dict[str, Any]) -> list[Any]:
             f"  {value['needed_audits']} more agreeing audits are needed, and all agree with a chance of"
             f" {value['chance']:.0%}; `hive judge audit` lists what waits",
         ]
-        if "*" in value["missed"]:
+        if value["status"] == "missed" and "*" in {name[:1] for name in value["missed"]}:
             lines = [styled("MISSED people disagree with more than the target", "red")]
     for row in value["accept_accuracy_by_confidence"]:
         lines.append(
@@ -215,4 +217,4 @@ def spark(values: Sequence[float | None]) -> str:
 
 
 def _type_name(name: str) -> str:
-    return "all types" if name == "*" else safe_line(name)
+    return safe_line(f"all types{name[1:]}" if name.startswith("*") else name)

@@ -23,7 +23,7 @@ from hive_agents.judging.certify import (
     minimum_n,
 )
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, THRESHOLD_REASONS, JudgedCase
+from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, STRONGER, THRESHOLD_REASONS, JudgedCase, by_stage
 from hive_agents.judging.metrics import CalibrationMetrics, CalibrationStatus, Guarantee, accept_accuracy, retry_success
 from hive_agents.judging.thresholds import GLOBAL, Threshold, threshold_for, was_certified
 from hive_agents.store import RecordsConnection, audit, connected, transaction
@@ -45,7 +45,8 @@ def calibrate(
     """Learn the thresholds from the decision log, store them with their certificates, and log each change.
 
     Only decisions of the judge as it is now count: a new model, prompt or rubric has another hash. Examples don't. The
-    guarantee holds for each goal type by itself, not for all of them at once.
+    guarantee holds for each goal type by itself, not for all at once. Where a stronger judge is set, each of the
+    two is certified at half of `delta`, so that it holds for what they decide together.
 
     A type that is shown to miss its target is escalated at once. A lower threshold waits for a second person; so does
     one found with a laxer `alpha` or `delta` than the settings', and one that ends a drift alarm, or follows a miss.
@@ -54,23 +55,44 @@ def calibrate(
     for setting, level in (("alpha", alpha), ("delta", delta)):
         if not 0 < level < 1:
             raise HiveError.of("HIVE-409", f"{setting} is {level}", fix="use a number between 0 and 1, such as 0.05")
-    at = now or dt.datetime.now(dt.UTC)
-    log = DecisionLog(workspace)
-    logged = log.rows()
+    at, log = now or dt.datetime.now(dt.UTC), DecisionLog(workspace)
+    first, again = by_stage(log.rows())
+    if workspace.settings.models.stronger_judge:
+        delta /= 2  # for each of the two
+    found = _calibrated(workspace, first, "", log.warnings, alpha, delta, by, floor, at)
+    if not again:
+        return found
+    other = _calibrated(workspace, again, STRONGER, [], alpha, delta, by, floor, at)
+    both = {name: getattr(found, name) | getattr(other, name) for name in ("awaiting_approval", "missed")}
+    return found.model_copy(update={"stronger": other, **both})
+
+
+def _calibrated(
+    workspace: Workspace,
+    logged: Sequence[JudgedCase],
+    stage: str,
+    warnings: Sequence[str],
+    alpha: float,
+    delta: float,
+    by: str,
+    floor: float,
+    at: dt.datetime,
+) -> CalibrationMetrics:
+    every = GLOBAL + stage
     shown = workspace.settings.judge.examples_until or 0  # what a judge was shown says nothing of how it judges
     rows = [row for row in logged if row.id > shown and row.proposal is not None and row.proposal[0] != "escalate"]
     newest = {row.goal_type: row.judge_hash for row in rows}
     current = [row for row in rows if newest[row.goal_type] == row.judge_hash]
     before = {name: threshold_for(workspace, name, judge, now=at) for name, judge in newest.items()}
-    pooled_before = [threshold_for(workspace, GLOBAL, judge, now=at) for judge in (None, *newest.values())]
-    before[GLOBAL] = next((each for each in pooled_before if each.status == "expired"), pooled_before[0])
-    standing = before[GLOBAL].decides
+    pooled_before = [threshold_for(workspace, every, judge, now=at) for judge in (None, *newest.values())]
+    before[every] = next((each for each in pooled_before if each.status == "expired"), pooled_before[0])
+    standing = before[every].decides
     pooled = certify(_strata(current, pooled=True), alpha=alpha, delta=delta, in_force=standing)
     apart = _differing(current, pooled, standing)
     if apart and pooled.status != "undecided":
         pooled = replace(pooled, status="undecided", threshold=None, bins=())
-    overall = _no_lower(pooled, before[GLOBAL], floor)
-    results: dict[str, tuple[Certificate | None, float]] = {GLOBAL: (pooled, overall)}
+    overall = _no_lower(pooled, before[every], floor)
+    results: dict[str, tuple[Certificate | None, float]] = {every: (pooled, overall)}
     for name in sorted(newest):
         of_type = _strata([row for row in current if row.goal_type == name])
         result = certify(of_type, alpha=alpha, delta=delta, in_force=before[name].decides)
@@ -78,7 +100,7 @@ def calibrate(
         enough = result if result.n >= OWN_FROM or result.status == "missed" else None
         results[name] = (enough, _threshold_of(workspace, name, enough, overall, before[name], floor))
     waiting, missed = _store(workspace, results, newest, before, at, by, alpha, delta)
-    expired = before[GLOBAL].status == "expired"
+    expired = before[every].status == "expired"
     status: CalibrationStatus = (
         pooled.status if pooled.status != "undecided" else "missed" if missed else "expired" if expired else "undecided"
     )
@@ -86,9 +108,9 @@ def calibrate(
     return CalibrationMetrics(
         status=status,
         recommended_threshold=pooled.threshold,
-        previous=before[GLOBAL].value,
+        previous=before[every].value,
         needed_audits=pooled.needed,
-        threshold_by_goal_type={name: value for name, (_, value) in results.items() if name != GLOBAL},
+        threshold_by_goal_type={name: value for name, (_, value) in results.items() if name != every},
         accept_accuracy_by_confidence=accept_accuracy(current),
         retry_success_rate=retry_success(current),
         guarantee=Guarantee(alpha=alpha, delta=delta, n=pooled.n, coverage=pooled.coverage)
@@ -105,7 +127,7 @@ def calibrate(
         missed=missed,
         differing=apart,
         warnings=[
-            *log.warnings,
+            *warnings,
             *_warnings(rows, alpha),
             *_apart(apart),
             *left_out(current),
@@ -153,9 +175,9 @@ def _threshold_of(
     if result is not None and result.status != "undecided":
         value = max(floor, _value(result))
     else:  # never a pooled lowering of a certified one
-        certified = name == SECURITY or was_certified(workspace, name)
+        certified = name.removesuffix(STRONGER) == SECURITY or was_certified(workspace, name)
         value = max(overall, min(before.value, 1.0) if certified else 0.0)
-    return max(value, overall) if name == SECURITY else value
+    return max(value, overall) if name.removesuffix(STRONGER) == SECURITY else value
 
 
 def _no_lower(result: Certificate, before: Threshold, floor: float) -> float:
@@ -219,7 +241,7 @@ def _store(
                     "needed": result.needed if result else OWN_FROM,
                     "bins": list(result.bins) if result else [],
                     "failed": list(result.failed) if result else [],
-                    "judge_hashes": dict(newest) if name == GLOBAL else {name: newest[name]},
+                    "judge_hashes": dict(newest) if name not in newest else {name: newest[name]},
                 }
                 row = (at.isoformat(timespec="seconds"), name, status, value, newest.get(name, ""), expires)
                 numbers[status][name] = _insert(connection, (*row, json.dumps(certificate, sort_keys=True)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hive_agents.access import same_person
@@ -20,6 +20,11 @@ ESCALATE_ALL = 1.01
 """A threshold above every confidence."""
 
 ACTIONS = tuple(action.value for action in JudgmentAction)
+THEN = ">"
+"""Between the fingerprints of a judge and of the stronger one that it asked."""
+STRONGER = " [STRONGER]"
+"""Follows a goal type where its stronger judge is meant. No goal type has capitals."""
+
 OUTCOMES = ("succeeded", "failed")
 THRESHOLD_REASONS = ("low_confidence", "drift")
 """The escalations that a threshold decides about; the others ignore confidence."""
@@ -86,6 +91,11 @@ class JudgedCase:
         return (self.action, _number(self.confidence)) if self.automatic else None
 
     @property
+    def watched(self) -> str:
+        """The goal type, followed by `STRONGER` where the stronger judge was asked."""
+        return self.goal_type + STRONGER * (THEN in self.judge_hash)
+
+    @property
     def evidence(self) -> tuple[Label, ...]:
         """The labels that say how often the judge is right.
 
@@ -100,6 +110,27 @@ class JudgedCase:
         counts = Counter(label.action for label in self.labels if label.blind or not blind)
         first, second = ([*counts.most_common(2), (None, 0), (None, 0)])[:2]
         return None if first[1] == second[1] else first[0]
+
+
+def by_stage(rows: Iterable[JudgedCase]) -> tuple[list[JudgedCase], list[JudgedCase]]:
+    """Return the decisions as the judge that is asked first made them, and those of the stronger one as that did.
+
+    What the first wasn't sure of counts for it with what it said, so that people's labels show whether it could have
+    decided that, too.
+    """
+    first, again = [], []
+    for row in rows:
+        asked, then, stronger = row.judge_hash.partition(THEN)
+        signals = [one for one in row.judgment.get("signals") or [] if one.get("source") in EVALUATORS]
+        if not then or not signals:
+            first.append(row)
+            continue
+        if len(signals) > 1:
+            again.append(replace(row, goal_type=row.watched, judge_hash=stronger))
+        said = str(signals[0]["action"]) if row.automatic else row.action
+        alone = {"signals": signals[:1]}
+        first.append(replace(row, action=said, judge_hash=asked, judgment=alone, outcome=None))
+    return first, again
 
 
 def people(labels: Iterable[Label]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hive_agents.goals import goal_type_of
+from hive_agents.judging.decisions import STRONGER
 from hive_agents.judging.sequential import AVERAGE_RUN, DriftDetector
 from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
@@ -31,7 +32,8 @@ def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
 
     A disagreement under an alarm supersedes the thresholds that wait for approval: they were calibrated without it.
     """
-    goal_type, settings = goal_type_of(goal_type), workspace.settings.judge
+    name, stronger, _ = goal_type.partition(STRONGER)
+    goal_type, settings = goal_type_of(name) + stronger, workspace.settings.judge
     with connected(workspace.records) as connection:
         with transaction(connection):
             row = connection.execute(

@@ -25,6 +25,7 @@ from hive_agents.store import connected, documents_read
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
+    from hive_agents.judging.thresholds import Threshold
     from hive_agents.workspace import Workspace
 
 
@@ -90,6 +91,20 @@ class Cascade:
                 return verdict
         said = "nothing was asked" if verdict is None else f"the last says {verdict.action} at {verdict.confidence:g}"
         raise EvaluatorFault("low_confidence", f"No stage is certified to decide: {said}.")
+
+
+class Stronger:
+    """An evaluator that is asked where another one, with the fingerprint `first`, isn't sure enough.
+
+    Which cases these are depends on the other one's threshold, so another threshold makes another judge of this one.
+    """
+
+    def __init__(self, source: Evaluator, first: str, stands: Threshold) -> None:
+        self._source = source
+        self.fingerprint = hashed("stronger", source.fingerprint, first, f"{stands.value} {stands.bins}")
+
+    async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
+        return await self._source(goal, result, context)
 
 
 class Annotators:

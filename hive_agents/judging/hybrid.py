@@ -14,7 +14,7 @@ from hive_agents.goals.expressions import ExpressionError
 from hive_agents.judging.case import Case, HoldReason, ids_of
 from hive_agents.judging.criteria import score_criteria
 from hive_agents.judging.deadline import must_end
-from hive_agents.judging.decisions import ESCALATE_ALL, UNTYPED, storable
+from hive_agents.judging.decisions import ESCALATE_ALL, THEN, THRESHOLD_REASONS, UNTYPED, storable
 from hive_agents.judging.evaluators import (
     Abstention,
     Evaluator,
@@ -93,6 +93,7 @@ class HybridJudge:
     - `thresholds`: goal type → confidence from which a verdict stands, before `llm_confidence_threshold`; 1.01 sends
       every verdict to a person.
     - `bins`: goal type → confidences at which a verdict stands although they are below the threshold.
+    - `stronger`: another judge, of whose evaluators and thresholds the verdict is where these aren't sure enough.
     - `holds`: goal type → why its verdicts go to a person for now; with `budget` the evaluator isn't asked at all.
       The key None holds every type. Goals without a type are of the type `untyped`.
 
@@ -115,10 +116,12 @@ class HybridJudge:
         thresholds: Mapping[str, float] | None = None,
         bins: Mapping[str, Collection[float]] | None = None,
         holds: Mapping[str | None, HoldReason] | None = None,
+        stronger: HybridJudge | None = None,
         workspace: Workspace | None = None,
     ) -> None:
         self._rules: list[EvaluationRule] = []
         self.add_rules(rules)
+        self._stronger = stronger
         self._evaluators: list[Evaluator] = [
             evaluator(source, workspace) for source in (llm, *panel) if source is not None
         ]
@@ -153,6 +156,11 @@ class HybridJudge:
         'none'
         """
         return fingerprint_of(self._evaluators)
+
+    def logged_as(self, judgment: Judgment) -> str:
+        """Return what the log keeps of who judged: this judge's fingerprint, and a stronger one's that was asked."""
+        again = self._stronger if judgment.asked_again else None
+        return self.fingerprint if again is None else f"{self.fingerprint}{THEN}{again.fingerprint}"
 
     def threshold(self, goal_type: str | None) -> float:
         return self._thresholds.get(_type(goal_type), self._threshold)
@@ -222,7 +230,10 @@ class HybridJudge:
         violations = [name for verdict in verdicts for name in verdict.violations]
         goal_type = case.goal.goal_type
         bins = self._bins.get(_type(goal_type), frozenset())
-        return case.by_verdict(weakest, violations, self.threshold(goal_type), bins, hold)
+        found = case.by_verdict(weakest, violations, self.threshold(goal_type), bins, hold)
+        if self._stronger is None or found.escalation_reason not in THRESHOLD_REASONS:
+            return found
+        return (await self._stronger._by_evaluators(case, context)).model_copy(update={"asked_again": True})
 
 
 def _sound(threshold: Any, where: str) -> float:

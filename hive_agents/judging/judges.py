@@ -14,13 +14,13 @@ from hive_agents.goals import Goal, goal_type_of
 from hive_agents.judging.decision_log import DecisionLog, Spent
 from hive_agents.judging.decisions import ACTIONS, UNTYPED
 from hive_agents.judging.evaluators import Evaluator, ModelEvaluator, Unavailable, evaluator, fingerprint_of
-from hive_agents.judging.finer import Annotators, Averaged, shareable
+from hive_agents.judging.finer import Annotators, Averaged, Stronger, shareable
 from hive_agents.judging.hybrid import ESCALATE, HybridJudge
 from hive_agents.judging.labels import enter
 from hive_agents.judging.learning import RuleBook
 from hive_agents.judging.requests import ask_for_judgment, open_drift_ticket
 from hive_agents.judging.rules import EvaluationRule, load_rules
-from hive_agents.judging.thresholds import GLOBAL, standing
+from hive_agents.judging.thresholds import GLOBAL, Threshold, standing
 from hive_agents.judging.verdict import FeedbackContext, Judgment
 from hive_agents.models import Usage, open_chain
 from hive_agents.store import briefly
@@ -88,7 +88,7 @@ class Runtime:
 
         Raises: HIVE-111 where two rules have one id, level 1 for a rule file that can't be read.
         """
-        return self._judge(goal, self._evaluators(llm, panel, None), [*rules, *load_rules(self.workspace)])
+        return self._judge(goal, self._evaluators(llm, panel, None), None, [*rules, *load_rules(self.workspace)])
 
     async def evaluate(
         self,
@@ -98,16 +98,20 @@ class Runtime:
         *,
         llm: Any = None,
         panel: Sequence[Any] = (),
+        stronger: Any = None,
         rules: Iterable[EvaluationRule] = (),
         attempt: int = 1,
     ) -> Judgment:
         """Judge a result and log the decision, whose number is the judgment's `decision_id`.
 
+        Where one model alone isn't sure enough, `stronger` is asked; None is hive.toml's `models.stronger_judge`.
         An escalation is not filed for a person: see `file_judgment`. A model that can't be opened escalates
         `model_error`, a rule file that can't be read `rule_error`: the work is done. Raises: HIVE-111 as `judge`, and
         errors of the log.
         """
-        judgment, log = await self.weigh(goal, result, context, llm=llm, panel=panel, rules=rules, attempt=attempt)
+        judgment, log = await self.weigh(
+            goal, result, context, llm=llm, panel=panel, stronger=stronger, rules=rules, attempt=attempt
+        )
         return judgment.model_copy(update={"decision_id": await asyncio.to_thread(log)})
 
     async def weigh(
@@ -118,6 +122,7 @@ class Runtime:
         *,
         llm: Any = None,
         panel: Sequence[Any] = (),
+        stronger: Any = None,
         rules: Iterable[EvaluationRule] = (),
         attempt: int = 1,
     ) -> tuple[Judgment, Callable[[], int]]:
@@ -126,15 +131,16 @@ class Runtime:
         spending = _Spending()
         try:
             evaluators = self._evaluators(llm, panel, spending)  # not in a thread: two would open two models
+            again = None if panel else self._again(llm, stronger, spending)
         except HiveError as error:
-            evaluators = [Unavailable(error.diagnostics[0].message)]
+            evaluators, again = [Unavailable(error.diagnostics[0].message)], None
 
         def present() -> HybridJudge | HiveError:
             try:
                 known = load_rules(self.workspace)
             except HiveError as error:
                 return error
-            return self._judge(goal, evaluators, [*rules, *known])
+            return self._judge(goal, evaluators, again, [*rules, *known])
 
         judge = await briefly(present)
         if isinstance(judge, HiveError):
@@ -143,7 +149,7 @@ class Runtime:
             by = "none"
         else:
             judgment = await judge.evaluate(goal, result, context, attempt=attempt)
-            by = judge.fingerprint
+            by = judge.logged_as(judgment)
         if judgment.tried:
             await asyncio.to_thread(self._note_tried, judgment)
         calls = spending.calls or None
@@ -168,7 +174,7 @@ class Runtime:
         """
         if judgment.decision_id is not None:
             return judgment.decision_id
-        by = judge.fingerprint if isinstance(judge, HybridJudge) else judge
+        by = judge.logged_as(judgment) if isinstance(judge, HybridJudge) else judge
         number = self._logged(goal, result, judgment, options, by, usage, llm_calls)
         if judgment.tried:
             self._note_tried(judgment)
@@ -238,26 +244,53 @@ class Runtime:
         return ask_for_judgment(self.workspace, decision, title=title, thread_id=thread_id, told=told)
 
     def _judge(
-        self, goal: Goal | str | None, evaluators: Sequence[Evaluator], rules: Iterable[EvaluationRule]
+        self,
+        goal: Goal | str | None,
+        evaluators: Sequence[Evaluator],
+        again: Evaluator | None,
+        rules: Iterable[EvaluationRule],
     ) -> HybridJudge:
-        judged_by = fingerprint_of(evaluators)
-        thresholds = standing(self.workspace, {_type_of(goal) or UNTYPED, UNTYPED}, judged_by)
+        judged_by, name = fingerprint_of(evaluators), _type_of(goal) or UNTYPED
+        thresholds = standing(self.workspace, {name, UNTYPED}, judged_by)
+        stronger = None
+        if again is not None:
+            then = evaluator(Stronger(again, judged_by, thresholds[name]), self.workspace)
+            own = standing(self.workspace, {name, UNTYPED}, then.fingerprint, stronger=True)
+            stronger = self._hybrid([], [then], own)
         learned = [EvaluationRule(**fields) for fields in RuleBook(self.workspace).for_run(self.run_id)]
         try:
-            return HybridJudge(
-                [*rules, *learned],
-                panel=evaluators,
-                # For types without data: the threshold of all types together.
-                llm_confidence_threshold=thresholds.pop(GLOBAL).value,
-                thresholds={name: threshold.value for name, threshold in thresholds.items()},
-                bins={name: threshold.bins for name, threshold in thresholds.items()},
-                holds={name: "drift" for name, threshold in thresholds.items() if threshold.status == "drift"},
-                workspace=self.workspace,
-            )
+            return self._hybrid([*rules, *learned], evaluators, thresholds, stronger)
         except ValueError as error:
             if isinstance(error, HiveError):
                 raise
             raise HiveError.of("HIVE-111", str(error), file="rules", fix="give one of them another id") from None
+
+    def _hybrid(
+        self,
+        rules: Iterable[EvaluationRule],
+        evaluators: Sequence[Evaluator],
+        thresholds: dict[str, Threshold],
+        stronger: HybridJudge | None = None,
+    ) -> HybridJudge:
+        return HybridJudge(
+            rules,
+            panel=evaluators,
+            # For types without data: the threshold of all types together.
+            llm_confidence_threshold=thresholds.pop(GLOBAL).value,
+            thresholds={name: threshold.value for name, threshold in thresholds.items()},
+            bins={name: threshold.bins for name, threshold in thresholds.items()},
+            holds={name: "drift" for name, threshold in thresholds.items() if threshold.status == "drift"},
+            stronger=stronger,
+            workspace=self.workspace,
+        )
+
+    def _again(self, llm: Any, stronger: Any, spending: _Spending | None) -> Evaluator | None:
+        """Return the evaluator to ask where a model isn't sure enough; where evidence isn't, a person is asked."""
+        asked = llm if llm is not None else self._model
+        stronger = stronger if stronger is not None else self._stronger_model
+        if asked is None or stronger is None or not isinstance(evaluator(asked), ModelEvaluator):
+            return None
+        return self._evaluator(stronger, spending)
 
     def _evaluators(self, llm: Any, panel: Sequence[Any], spending: _Spending | None) -> list[Evaluator]:
         sources = [llm if llm is not None else self._model, *panel]
@@ -281,6 +314,11 @@ class Runtime:
         settings = self.workspace.settings
         names = settings.models.of("judge")
         return open_chain(names, settings, workspace=self.workspace) if names else None
+
+    @cached_property
+    def _stronger_model(self) -> ChatModel | None:
+        names = self.workspace.settings.models.stronger_judge
+        return open_chain(names, self.workspace.settings, workspace=self.workspace) if names else None
 
 
 class _Spending:

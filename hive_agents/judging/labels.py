@@ -34,11 +34,11 @@ def enter(
     before = log.get(decision_id)
     log.label(decision_id, action, by, blind=blind, comment=comment, makers=makers)
     row = log.get(decision_id)
-    state = drift.states(workspace).get(row.goal_type) or drift.DriftState(row.goal_type, 0.0, None)
+    state = drift.states(workspace).get(row.watched) or drift.DriftState(row.watched, 0.0, None)
     if before.evidence or not row.evidence:
         return state
     _observe_rules(workspace, row, action)
-    return drift.observe(workspace, row.goal_type, action == row.action) if row.automatic else state
+    return drift.observe(workspace, row.watched, action == row.action) if row.automatic else state
 
 
 def _observe_rules(workspace: Workspace, row: JudgedCase, action: str) -> None:

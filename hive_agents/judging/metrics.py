@@ -48,7 +48,7 @@ class CalibrationMetrics(Format):
     miss the target, each with the confidences that fail: all of them goes to a person from now on.
     `awaiting_approval` names the types whose new threshold is lower than the one in force, each with its calibration's
     number: it takes effect when a second person agrees. `differing` types disagree so much more often than the others
-    that no threshold holds for all together.
+    that no threshold holds for all together. `stronger` is the same of the judge that is asked where this isn't sure.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -77,6 +77,7 @@ class CalibrationMetrics(Format):
     bins: list[float] = []
     missed: dict[str, list[float]] = {}
     differing: list[str] = []
+    stronger: CalibrationMetrics | None = None
     warnings: list[str] = []
 
 

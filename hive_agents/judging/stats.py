@@ -11,7 +11,7 @@ from hive_agents.judging import weights
 from hive_agents.judging.audits import left_out
 from hive_agents.judging.certify import lower_bound
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.judging.decisions import JudgedCase
+from hive_agents.judging.decisions import JudgedCase, by_stage
 from hive_agents.judging.drift import states
 from hive_agents.judging.thresholds import GLOBAL, threshold_for
 from hive_agents.workspace import Workspace
@@ -30,10 +30,11 @@ def judge_stats(
     rows = log.rows(since=_time(since), until=_time(until), tenant=tenant)
     types = sorted({row.goal_type for row in rows})
     days = sorted({row.at[:10] for row in rows})
-    newest = {row.goal_type: row.judge_hash for row in rows}
+    first, again = by_stage(rows)
+    newest = {row.goal_type: row.judge_hash for row in (*first, *again)}
     drifting = states(workspace)
     thresholds: dict[str, Any] = {}
-    for name in (GLOBAL, *types):
+    for name in (GLOBAL, *sorted(newest)):
         threshold = threshold_for(workspace, name, newest.get(name))
         alarm = drifting.get(name)
         thresholds[name] = {"value": threshold.value, "status": threshold.status, "expires_at": threshold.expires_at}

@@ -6,17 +6,18 @@ import datetime as dt
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from hive_agents.access import same_person
 from hive_agents.base import HiveError
 from hive_agents.goals import goal_type_of
 from hive_agents.judging import drift
 from hive_agents.judging.certify import decides
-from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY
+from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, STRONGER
 from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
+T = TypeVar("T")
 GLOBAL = "*"
 """The goal type under which the threshold of all types together is stored."""
 
@@ -49,10 +50,13 @@ def standing(
     goal_types: Iterable[str] = (),
     judge_hash: str | None = None,
     *,
+    stronger: bool = False,
     now: dt.datetime | None = None,
 ) -> dict[str, Threshold]:
     """Return the thresholds in force, from one read of the database: of `goal_types`, of every type that was ever
     calibrated or audited, of `security`, which has a floor of its own, and of all types together under `*`.
+
+    With `stronger` they are those of the judge that is asked where the first isn't sure enough.
 
     A type's threshold is its own, else the global one, else the settings'. During its drift alarm, and once the type is
     shown to miss its target, it is 1.01, above every confidence. A certificate of another judge, or one older than 90
@@ -65,15 +69,17 @@ def standing(
             " (SELECT max(id) FROM calibrations WHERE status IN ('certified', 'missed') GROUP BY goal_type)"
         ).fetchall()
         calibrated = connection.execute("SELECT DISTINCT goal_type FROM calibrations").fetchall()
-        alarms = drift.states_in(connection)
+        alarms = _of_stage(drift.states_in(connection).items(), stronger)
     at = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
     default = default_threshold(workspace)
     certified = {name: Threshold(ESCALATE_ALL, "missed") if status == "missed"
                  else _in_force(value, expires_at, certificate_of(certificate), judge_hash, at, default)
-                 for name, value, expires_at, certificate, status in newest}  # fmt: skip
+                 for name, (value, expires_at, certificate, status)
+                 in _of_stage(((name, rest) for name, *rest in newest), stronger).items()}  # fmt: skip
     overall = certified.pop(GLOBAL, None) or Threshold(default, "default")
     thresholds = {GLOBAL: overall}
-    for name in {SECURITY, *goal_types, *alarms, *(row[0] for row in calibrated)} - {GLOBAL}:
+    known = _of_stage(((name, None) for (name,) in calibrated), stronger)
+    for name in {SECURITY, *goal_types, *alarms, *known} - {GLOBAL}:
         specific = certified.get(name)
         if name in alarms and alarms[name].alarmed:
             thresholds[name] = Threshold(ESCALATE_ALL, "drift")
@@ -91,15 +97,21 @@ def standing(
 def threshold_for(
     workspace: Workspace, goal_type: str, judge_hash: str | None = None, *, now: dt.datetime | None = None
 ) -> Threshold:
-    """Return the threshold in force for one goal type; see `standing`."""
-    return standing(workspace, [goal_type], judge_hash, now=now)[goal_type_of(goal_type)]
+    """Return the threshold in force for one goal type, which `STRONGER` may follow; see `standing`."""
+    stronger, name = goal_type.endswith(STRONGER), goal_type_of(goal_type.removesuffix(STRONGER))
+    return standing(workspace, [name], judge_hash, stronger=stronger, now=now)[name]
+
+
+def _of_stage(named: Iterable[tuple[str, T]], stronger: bool) -> dict[str, T]:
+    """Return, by goal type, what belongs to the judge that is asked first, or to the stronger one."""
+    return {name.removesuffix(STRONGER): one for name, one in named if name.endswith(STRONGER) is stronger}
 
 
 def was_certified(workspace: Workspace, goal_type: str) -> bool:
     """Return whether a goal type ever had a threshold of its own in force."""
     with connected(workspace.records) as connection:
         sql = "SELECT 1 FROM calibrations WHERE goal_type = ? AND status = 'certified'"
-        return connection.execute(sql, (goal_type_of(goal_type),)).fetchone() is not None
+        return connection.execute(sql, (goal_type,)).fetchone() is not None
 
 
 def awaiting(workspace: Workspace) -> dict[int, str]:

@@ -77,7 +77,8 @@ class Judgment(Format):
     criteria without a score, `violations` the constraints that are violated. `tried` maps each shadow or learned rule
     to whether it matches, None where it raised; `decision_id` is the number in the decision log, once logged.
 
-    With `outage` no model could be reached: nothing was judged, and no person is asked either.
+    With `outage` no model could be reached: nothing was judged, and no person is asked either. With `asked_again` a
+    stronger judge was asked, because the first wasn't sure enough; its signal is the last.
 
     >>> Judgment(action=JudgmentAction.ACCEPT, confidence=0.9, reasoning="complete").model_dump(mode="json")["action"]
     'accept'
@@ -96,6 +97,7 @@ class Judgment(Format):
     violations: list[str] = []
     tried: dict[str, bool | None] = {}
     outage: bool = Field(default=False, exclude=True, repr=False)
+    asked_again: bool = Field(default=False, exclude=True, repr=False)
     decision_id: int | None = None
 
     @property

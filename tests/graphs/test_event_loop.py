@@ -16,12 +16,15 @@ import pytest
 from graphs.event_loop import build, compiled
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
+from hive_agents.agents.effects import Effects
+from hive_agents.agents.guards.budget import Budget
 from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
 from hive_agents.base.text import fenced
 from hive_agents.memory import ConversationStore
 from hive_agents.models import Chain, Message, Tool
+from hive_agents.runs import Limits
 from tests.agents.conftest import GOAL, edge, node, write_json
 from tests.agents.loops import Answer, Told, agent, events, goal, said, say, sets, start, words
 from tests.conftest import make_workspace
@@ -244,6 +247,25 @@ def shown(place: Workspace, run: AgentRun) -> str:
     found = hive("runs", "show", run.run_id, "-w", place.root)
     assert found.code == 0
     return found.out
+
+
+def test_a_stronger_judge_is_asked_of_the_result_and_counts_for_the_budget(place: Workspace) -> None:
+    (place.root / "hive.toml").write_text('[models]\nembedding = "none"\nstronger_judge = ["scripted:x.jsonl"]\n')
+    place = Workspace(place.root)
+    work = said([sets("idea", 1)], [sets("text", "bees")], {"action": "accept", "confidence": 0.6, "reasoning": "?"})
+    judge = said(say({"action": "accept"} | SURE, tokens=50))
+    run = AgentRun.start(
+        place,
+        two(),
+        {},
+        tools=ToolRegistry(),
+        models=lambda role: Chain([judge if role == "stronger_judge" else work]),
+        goal=goal(**CRITERIA),
+    )
+    ended = run.go()
+    assert (ended["status"], ended["judgment"]["action"], ended["judgment"]["confidence"]) == ("done", "accept", 0.95)
+    assert [one["confidence"] for one in ended["judgment"]["signals"]] == [0.6, 0.95]
+    assert Effects(place, run.run_id, Budget(Limits())).budget.spent.tokens >= 50
 
 
 def test_accept_ends_the_run(place: Workspace) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hive_agents import Goal, HybridJudge, Judgment, JudgmentAction, Runtime, Workspace
-from hive_agents.judging import Annotators, Cascade, Certificate, DecisionLog, ModelEvaluator
+from hive_agents.judging import Annotators, Cascade, Certificate, DecisionLog, ModelEvaluator, drift, judge_stats
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.evaluators import fingerprint_of
 from hive_agents.judging.finer import Averaged, examples_for
@@ -178,3 +178,76 @@ def test_what_a_judge_is_shown_never_certifies_it(text_workspace: Workspace) -> 
     after = calibrate(Workspace(text_workspace.root))
     assert after.status != "certified"
     assert "20 labels of decisions up to 20, which the judge is shown as examples" in after.warnings
+
+
+class Sure(Model):
+    """Says the same of everything, under its own name."""
+
+    def __init__(self, name: str, action: str, confidence: float) -> None:
+        super().__init__()
+        self.name, self.said = name, {"action": action, "confidence": confidence, "reasoning": "so"}
+
+    async def complete(self, messages: list[Message], **_: Any) -> ChatResult:
+        self.prompts.append(messages[0].content)
+        return ChatResult(text="", structured=self.said, usage=Usage(input_tokens=7))
+
+
+async def cascaded(place: Workspace, cheap: Sure, strong: Sure, times: int, human: str) -> None:
+    runtime = Runtime(place)
+    for number in range(times):
+        found = await runtime.evaluate(GOAL, {"text": str(number)}, llm=cheap, stronger=strong)
+        runtime.record_human(found.decision_id, human, "user:amira", blind=True)
+
+
+async def test_a_stronger_model_is_asked_where_the_first_is_not_sure_and_each_is_certified_by_its_own_audits(
+    text_workspace: Workspace,
+) -> None:
+    file = text_workspace.root / "hive.toml"
+    named = '[models]\nstronger_judge = ["scripted:strong.jsonl"]'
+    file.write_text(file.read_text().replace("[models]", named) + "[judge]\naudit_rate = 1.0\n")
+    place = Workspace(text_workspace.root)
+    strong = Sure("strong", "retry", 0.9)
+    await cascaded(place, Sure("cheap", "accept", 0.95), strong, 70, "accept")
+    assert strong.prompts == [], "what the first is sure of isn't asked again"
+    await cascaded(place, Sure("cheap", "accept", 0.6), strong, 70, "retry")
+    assert len(strong.prompts) == 70
+    last = DecisionLog(place).rows()[-1]
+    assert (last.action, last.llm_calls, last.input_tokens) == ("retry", 2, 14), "both count for the budget"
+    found = calibrate(place)
+    assert (found.status, found.guarantee.delta, found.guarantee.n) == ("certified", 0.05, 70)
+    assert found.recommended_threshold > 0.6, "what it was unsure of and wrong about shows that it can't decide that"
+    stronger = found.stronger
+    assert (stronger.status, stronger.guarantee.delta, stronger.guarantee.n) == ("certified", 0.05, 70)
+    assert {"summary", "summary [STRONGER]"} <= judge_stats(place)["thresholds"].keys()
+
+
+async def test_a_stronger_model_that_misses_its_target_is_stopped_and_the_first_is_not(
+    text_workspace: Workspace,
+) -> None:
+    with (text_workspace.root / "hive.toml").open("a") as settings:
+        settings.write("[judge]\naudit_rate = 1.0\n")
+    place, strong = Workspace(text_workspace.root), Sure("strong", "accept", 0.95)
+    await cascaded(place, Sure("cheap", "accept", 0.9), strong, 60, "accept")
+    await cascaded(place, Sure("cheap", "accept", 0.6), strong, 30, "retry")
+    assert drift.states(place)["summary [STRONGER]"].alarmed
+    assert "summary" not in {name for name, state in drift.states(place).items() if state.alarmed}
+    assert calibrate(place).missed.keys() == {"* [STRONGER]"}
+    runtime = Runtime(place)
+    for confidence, action in ((0.9, ACCEPT), (0.6, ESCALATE)):
+        said = await runtime.evaluate(GOAL, "x", llm=Sure("cheap", "accept", confidence), stronger=strong)
+        assert said.action is action
+
+
+async def test_where_the_first_model_stands_belongs_to_what_the_stronger_one_is_certified_for(
+    text_workspace: Workspace,
+) -> None:
+    runtime, strong = Runtime(text_workspace), Sure("strong", "accept", 0.95)
+    await runtime.evaluate(GOAL, "x", llm=Sure("cheap", "accept", 0.6), stronger=strong)
+    with (text_workspace.root / "hive.toml").open("a") as settings:
+        settings.write("[judge]\nllm_confidence_threshold = 0.8\n")
+    await Runtime(Workspace(text_workspace.root)).evaluate(
+        GOAL, "x", llm=Sure("cheap", "accept", 0.6), stronger=strong
+    )
+    (first, one), (same, other) = (row.judge_hash.split(">") for row in DecisionLog(text_workspace).rows())
+    assert first == same
+    assert one != other

@@ -75,15 +75,16 @@ class EndpointSettings(Format):
     price: Price | None = None
 
 
-Role = Literal["chat", "planner", "answer", "judge", "queen", "optimizer"]
+Role = Literal["chat", "planner", "answer", "judge", "stronger_judge", "queen", "optimizer"]
 """What a model is asked for."""
 
 
 class Models(Format):
     """Names are `provider:model`, where a provider may be the name of an endpoint.
 
-    A role has a list, tried in order; one without asks the models of `chat`. A call may be silent for
-    `deadline_seconds`. `embedding_path` and `reranker` name models in files, or of a provider; "" is none.
+    A role has a list, tried in order; one without asks the models of `chat`, but `stronger_judge`, which is asked
+    where `judge` isn't sure enough, is then none. A call may be silent for `deadline_seconds`. `embedding_path` and
+    `reranker` name models in files, or of a provider; "" is none.
     """
 
     endpoints: dict[EndpointName, EndpointSettings] = {}
@@ -91,6 +92,7 @@ class Models(Format):
     planner: list[str] = []
     answer: list[str] = []
     judge: list[str] = []
+    stronger_judge: list[str] = []
     queen: list[str] = []
     optimizer: list[str] = []
     embedding: str = "local:all-MiniLM-L6-v2"
@@ -99,9 +101,9 @@ class Models(Format):
     deadline_seconds: Seconds = 8.0
 
     def of(self, role: Role) -> list[str]:
-        """Return the models of a role, which are those of `chat` where it has none of its own."""
+        """Return the models of a role; without its own those of `chat`, where the role has to have any."""
         own: list[str] = getattr(self, role)
-        return own or self.chat
+        return own or ([] if role == "stronger_judge" else self.chat)
 
 
 class ToolsSettings(Format):
