@@ -8,6 +8,8 @@ from xml.etree.ElementTree import Element
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _LEVELS = 9
+LONGEST_LABEL = 200
+"""Signs around the number of a level: they stand before each of its items."""
 _ROMAN = {"m": 1000, "cm": 900, "d": 500, "cd": 400, "c": 100, "xc": 90, "l": 50, "xl": 40, "x": 10, "ix": 9, "v": 5}
 _ROMAN |= {"iv": 4, "i": 1}
 
@@ -118,7 +120,7 @@ def _read_list(abstract: Element) -> _List:
         if depth >= _LEVELS:
             continue
         legal = level.find(W + "isLgl") is not None
-        form, text = value(level, "numFmt", "decimal"), value(level, "lvlText")
+        form, text = value(level, "numFmt", "decimal"), value(level, "lvlText")[:LONGEST_LABEL]
         found.levels[depth] = _Level(form, text, int(start) if start.isdecimal() else 0, legal)
         if style := value(level, "pStyle"):
             found.styles[style] = depth

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 
 from hive_agents.readers.docx_bound import bound_text, stores
 from hive_agents.readers.docx_numbers import Numbers, W, value
-from hive_agents.readers.imported import ImportFailure
+from hive_agents.readers.imported import ImportFailure, Repetition
 from hive_agents.readers.linear_math import linear
 
 _TEXTS = re.compile(r"word/(?:document|footnotes|endnotes)\.xml")
@@ -28,8 +28,8 @@ _SYMBOLS = {
 }
 _TRANSPARENT = frozenset("fldSimple smartTag customXml bdo dir moveTo oMathPara".split())
 _HANDLED = frozenset(
-    "t txbxContent r cr ptab sym ruby sdt fldChar instrText drawing pict object altChunk commentReference del"
-    " moveFrom".split()
+    "t txbxContent r cr ptab sym ruby sdt fldChar instrText drawing pict object altChunk commentReference"
+    " footnoteReference endnoteReference del moveFrom".split()
 )
 _PICTURE = "pictures without text"
 _DRAWN = {"chart": "charts", "relIds": "diagrams", "blip": _PICTURE, "imagedata": _PICTURE}
@@ -186,6 +186,8 @@ class _Shown:
         self._comments = dict(_comments(trees.get("word/comments.xml")))
         self._boxes: list[list[tuple[bool, list[Element]]]] = [[]]
         self._has_text: list[bool] = [False]
+        self._repetition = Repetition()
+        self._referred: set[tuple[str, str]] = set()
 
     def rewrite(self, element: Element, related: Mapping[str, Element] = MappingProxyType({})) -> Element:
         """Return the element, rewritten. `related` are the parts that it refers to, by id."""
@@ -283,7 +285,7 @@ class _Shown:
             texts = [text for part in inner for text in part.iter(W + "t")]
             for text, mark in zip(texts, [_CHECKED if ticked else _OPEN, *[""] * len(texts)], strict=False):
                 text.text = mark
-        elif bound := bound_text(element, self._bound):
+        elif (bound := bound_text(element, self._bound)) and self._repetition.times(2, len(bound)) == 2:
             texts = [text for part in inner for text in part.iter(W + "t")]
             for text, said in zip(texts, [bound, *[""] * len(texts)], strict=False):
                 text.text = said
@@ -328,7 +330,8 @@ class _Shown:
         for part in element.iter():
             if (name := _local(part)) not in ("chart", "relIds"):
                 continue
-            tree = self._related.get(part.get(_RELATED + ("id" if name == "chart" else "dm"), ""))
+            id = part.get(_RELATED + ("id" if name == "chart" else "dm"), "")
+            tree = self._related.get(id) if self._is_first(name, id) else None
             told = [] if tree is None else [*(_charted(tree) if name == "chart" else _drawn(tree))]
             unread[_DRAWN[name]] += not any(name != "chart" or each.tag == W + "tbl" for each in told)
             drawn += told
@@ -346,8 +349,21 @@ class _Shown:
             self.left_out[kind] += 1
         return []
 
+    def _is_first(self, kind: str, id: str) -> bool:
+        """Return whether a part is referred to for the first time: a file may refer to a large one without end."""
+        known = (kind, id) in self._referred
+        self._referred.add((kind, id))
+        return not known
+
+    def _footnoteReference(self, element: Element) -> list[Element]:
+        return [element] if self._is_first("footnote", element.get(W + "id", "")) else []
+
+    def _endnoteReference(self, element: Element) -> list[Element]:
+        return [element] if self._is_first("endnote", element.get(W + "id", "")) else []
+
     def _commentReference(self, element: Element) -> list[Element]:
-        comment = self._comments.get(element.get(W + "id", ""))
+        id = element.get(W + "id", "")
+        comment = self._comments.get(id) if self._is_first("comment", id) else ""
         if "comments" in self._settings and comment:
             return [_t(f" [{comment}] ")]
         self.left_out["comments"] += 1

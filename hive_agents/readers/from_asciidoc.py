@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from hive_agents.readers.decoding import decode
-from hive_agents.readers.imported import Imported, ImportFailure
+from hive_agents.readers.imported import Imported, ImportFailure, Repetition
 from hive_agents.readers.markdown import code_span, fence, table
 
 _HEADING = re.compile(r"^(={1,6}|#{1,6})\s+(\S.*?)(?:\s+\1)?$")
@@ -56,6 +56,7 @@ class _Reader:
         self.levels: list[int] = []
         self.title: str | None = None
         self.attributes: dict[str, str] = {}
+        self._repetition = Repetition()
 
     def blocks(self, number: int, end: str | None = None) -> Iterator[str]:
         """Yield the Markdown of each block from line `number` to the delimiter `end`; set `next` to the line after."""
@@ -171,7 +172,7 @@ class _Reader:
             for start, following in zip(starts, [*starts[1:], None], strict=True):
                 across = (start["span"] or "1").split(".")[0] or "1"
                 cells.append(line[start.end() : following.start() if following else len(line)].strip())
-                cells += [""] * (min(int(across), 50) - 1)
+                cells += [""] * (self._repetition.times(min(int(across[-9:]), 50), 0) - 1)
             width = width or (len(cells) if len(starts) > 1 else 0)
         width = width or max(len(cells), 1)
         texts = [self._inline(text) for text in cells]
@@ -204,8 +205,12 @@ class _Reader:
             else:
                 yield f"{'  ' * (depth + 1)}{self._inline(line.strip())}"
 
+    def _attribute(self, found: re.Match[str]) -> str:
+        value = self.attributes.get(found[1])
+        return value if value and self._repetition.times(2, len(value)) == 2 else found[0]
+
     def _inline(self, text: str) -> str:
-        text = re.sub(r"\{([\w-]+)\}", lambda match: self.attributes.get(match[1]) or match[0], text)
+        text = re.sub(r"\{([\w-]+)\}", self._attribute, text)
         text = re.sub(r"\[\[[^\]]*\]\]|\(\(\(.*?\)\)\)|indexterm:\[[^\]]*\]", "", text)
         text = re.sub(r"<<[^,>]*?,\s*([^>]*)>>", r"\1", text)
         text = re.sub(r"<<([^>]*)>>", lambda match: re.sub("[_-]+", " ", match[1].rpartition("#")[2]).strip(), text)

@@ -42,15 +42,17 @@ def _book(archive: zipfile.ZipFile, package: str) -> Imported:
         for item in book.find_all(re.compile(r"(?:.*:)?item$"))
         if item.get("id") and item.get("href")
     }
-    parts = []
+    parts = dict[str, str]()
     for reference in book.find_all(re.compile(r"(?:.*:)?itemref$")):
         item = items.get(str(reference.get("idref")))
         if item is None or item.get("media-type") not in _PAGES or "nav" in str(item.get("properties", "")).split():
             continue
         name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(str(item["href"]))))
-        parts.append(from_markup(decode(archive.read(name))).markdown.strip())
+        if name not in parts:  # a spine may name one without end
+            parts[name] = from_markup(decode(archive.read(name))).markdown.strip()
     title = book.find(re.compile(r"(?:.*:)?title$"))
-    return Imported("\n\n".join(filter(None, parts)) + "\n", " ".join(title.get_text().split()) if title else None)
+    chapters = filter(None, parts.values())
+    return Imported("\n\n".join(chapters) + "\n", " ".join(title.get_text().split()) if title else None)
 
 
 def _xml(archive: zipfile.ZipFile, name: str) -> BeautifulSoup:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Set
 from dataclasses import replace
 from html import escape as as_markup
+from operator import itemgetter
 from xml.etree.ElementTree import Element
 
 from hive_agents.readers.docx_shown import says_more
@@ -110,6 +112,7 @@ class _Sheets:
                 continue
             rows = self._rows(table)
             filled = sorted({at for row in rows for at, text in row.items() if text})
+            require_document(len(rows) * len(filled))
             texts = [[row.get(at, "") for at in filled] for row in rows if any(row.values())]
             if texts:
                 yield table.get("table:name", ""), texts
@@ -126,30 +129,31 @@ class _Sheets:
 
     def _rows(self, table: Element) -> list[dict[int, str]]:
         """Return the texts of each row by column; a merged cell's text is in each of its rows that has a text."""
-        away = self._hidden_columns(table)
+        away, met = self._hidden_columns(table), set[int]()
         rows: list[dict[int, str]] = []
         merged: dict[int, tuple[int, str]] = {}
-        for row in rows_of(table):
+        cells = 0
+        for number, row in enumerate(rows_of(table)):
             texts, spans = self._cells(row)
             if row.get("table:visibility") in _HIDDEN and not self._hidden:
                 self.left_out["hidden rows"] += bool(texts)
                 continue
-            for at, (left, text) in list(merged.items()):
-                if texts and at not in texts:
-                    texts[at] = text
-                merged[at] = (left - 1, text)
-                if left <= 1:
-                    del merged[at]
-            merged.update({at: (more, texts[at]) for at, more in spans.items() if texts.get(at)})
-            for at in [at for at in texts if at in away]:
-                away[at] = True
+            if texts:
+                merged = {at: (last, text) for at, (last, text) in merged.items() if last >= number}
+                texts = {at: text for at, (_, text) in merged.items()} | texts
+                cells += len(merged)
+            merged.update({at: (number + more, texts[at]) for at, more in spans.items() if texts.get(at)})
+            hidden = {at for at in texts if at < away[bisect_right(away, at, key=itemgetter(0)) - 1][1]}
+            met |= hidden
+            for at in hidden:
                 del texts[at]
             repeated = number_of(row, "table:number-rows-repeated") if texts else 1
             self.left_out["repeated rows"] += max(repeated - _LONGEST, 0)
             repeated = min(repeated, _LONGEST)
             rows += [texts] * repeated
-            require_document(sum(map(len, rows)) if repeated > 1 else 0)
-        self.left_out["hidden columns"] += sum(away.values())
+            cells += len(texts) * repeated
+            require_document(cells)
+        self.left_out["hidden columns"] += len(met)
         return rows
 
     def _cells(self, row: Element) -> tuple[dict[int, str], dict[int, int]]:
@@ -165,6 +169,7 @@ class _Sheets:
             elif text:
                 self.left_out["repeated cells"] += max(repeated - _WIDEST, 0)
                 texts.update(dict.fromkeys(range(at, at + min(repeated, _WIDEST)), text))
+                require_document(len(texts))
                 more = number_of(cell, "table:number-rows-spanned") - 1
                 if more > 0:
                     spans[at] = more
@@ -181,13 +186,13 @@ class _Sheets:
         self.left_out["formulas without a value"] += not value and "table:formula" in cell.attrib
         return value
 
-    def _hidden_columns(self, table: Element) -> dict[int, bool]:
-        """Return the columns that aren't shown, each with whether it has been met with a text."""
-        away: dict[int, bool] = {}
+    def _hidden_columns(self, table: Element) -> list[tuple[int, int]]:
+        """Return (first, end) of each run of columns that aren't shown, in order."""
+        away = [(-1, 0)]
         at = 0
         for column in table.iter("table:table-column"):
             repeated = number_of(column, "table:number-columns-repeated")
             if column.get("table:visibility") in _HIDDEN and not self._hidden:
-                away.update(dict.fromkeys(range(at, at + min(repeated, _LONGEST)), False))
+                away.append((at, at + repeated))
             at += repeated
         return away

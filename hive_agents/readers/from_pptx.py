@@ -29,7 +29,11 @@ def from_pptx(data: bytes, settings: Set[str]) -> Imported:
     deck = pptx.Presentation(checked_package(data, "pptx"))
     left_out: Counter[str] = Counter()
     slides = []
+    seen: set[str] = set()
     for number, slide in enumerate(deck.slides, start=1):
+        if slide.part.partname in seen:  # a list may name one without end
+            continue
+        seen.add(slide.part.partname)
         if slide.element.get("show") in ("0", "false") and "hidden" not in settings:
             left_out["hidden slides"] += 1
             continue
@@ -107,8 +111,8 @@ def _chart(chart: Any, left_out: Counter[str]) -> str:
 def _picture(shape: Any, left_out: Counter[str]) -> Iterator[str]:
     words = next((part.get("descr") for part in shape.element.iter() if part.get("descr")), "")
     diagram = [part for part in shape.element.iter() if str(part.tag).endswith("}relIds")]
-    for part in diagram:
-        name = next((value for key, value in part.attrib.items() if key.endswith("}dm")), "")
+    names = (value for part in diagram for key, value in part.attrib.items() if key.endswith("}dm"))
+    for name in dict.fromkeys(names):
         data = shape.part.related_part(name).blob
         for paragraph in re.findall(rb"<a:p>.*?</a:p>", data, re.S):
             text = b"".join(re.findall(rb"<a:t[^>]*>([^<]*)</a:t>", paragraph)).decode("utf-8", "replace")

@@ -5,10 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 from bs4 import BeautifulSoup, Tag
+from bs4.element import PageElement
+
+from hive_agents.readers.imported import Repetition
 
 _BLOCKS = ["pre", "table", "ul", "ol", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote"]
 _HEADINGS = _BLOCKS[5:]
 _PARTS = frozenset({"thead", "tbody", "tfoot", "tr", "td", "th", "colgroup"})
+_NEW = BeautifulSoup("", "html.parser")
 _MOST, _LONGEST = 200, 2000
 """Columns of a spanning cell; characters of a cell of a table that isn't for the layout."""
 
@@ -19,6 +23,7 @@ def regular_tables(content: Tag) -> None:
     A cell over several rows is repeated in each, so that each row is complete; one over several columns is followed by
     empty ones. Lists, code and tables in a cell become one line. A table for the layout becomes <div> elements.
     """
+    room = Repetition()
     for table, parts in _own_parts(content):  # outer ones first
         if table.decomposed or all(parent is not content for parent in table.parents):
             continue
@@ -30,7 +35,7 @@ def regular_tables(content: Tag) -> None:
             continue
         for cell in cells:
             _flatten(cell)
-        _fill(rows)
+        _fill(rows, room)
 
 
 def _own_parts(content: Tag) -> list[tuple[Tag, list[Tag]]]:
@@ -85,31 +90,33 @@ def _line(part: Tag) -> str:
     return part.get_text(" ", strip=True)
 
 
-def _fill(rows: list[Tag]) -> None:
+def _fill(rows: list[Tag], room: Repetition) -> None:
     below: dict[int, tuple[int, str]] = {}  # column -> (rows still covered, text)
     for row in rows:
         column = 0
-        for cell in row.find_all(["td", "th"], recursive=False):
-            column = _covered(cell, column, below)
-            across, down = _span(cell, "colspan"), _span(cell, "rowspan")
-            if down > 1:
-                words = cell.get_text(" ", strip=True)
-                below |= {column + offset: (down, words if offset == 0 else "") for offset in range(across)}
-            for _ in range(across - 1):
-                cell.insert_after(_cell(""))
-            column += across
-        column = _covered(row, column, below)
+        parts: list[PageElement] = []
+        for part in row.contents:
+            if isinstance(part, Tag) and part.name in ("td", "th"):
+                column = _covered(parts, column, below, room)
+                across, down = room.times(_span(part, "colspan"), 0), _span(part, "rowspan")
+                if down > 1:
+                    words = part.get_text(" ", strip=True)
+                    below |= {column + offset: (down, words if offset == 0 else "") for offset in range(across)}
+                parts += [part, *(_cell("") for _ in range(across - 1))]
+                column += across
+            else:
+                parts.append(part)
+        _covered(parts, column, below, room)
+        if len(parts) > len(row.contents):
+            row.clear()
+            row.extend(parts)  # one by one into their places takes the square of a row's width
         below = {at: (rows_left - 1, words) for at, (rows_left, words) in below.items() if rows_left > 1}
 
 
-def _covered(where: Tag, column: int, below: dict[int, tuple[int, str]]) -> int:
-    """Insert the cells that reach down into this row from `column` on; return the first free column."""
-    while column in below:
-        inserted = _cell(below[column][1])
-        if where.name == "tr":
-            where.append(inserted)
-        else:
-            where.insert_before(inserted)
+def _covered(parts: list[PageElement], column: int, below: dict[int, tuple[int, str]], room: Repetition) -> int:
+    """Add the cells that reach down into this row from `column` on; return the first free column."""
+    while column in below and room.times(2, len(below[column][1])) == 2:
+        parts.append(_cell(below[column][1]))
         column += 1
     return column
 
@@ -120,6 +127,6 @@ def _span(cell: Tag, name: str) -> int:
 
 
 def _cell(words: str) -> Tag:
-    cell = BeautifulSoup("", "html.parser").new_tag("td")
+    cell = _NEW.new_tag("td")
     cell.string = words
     return cell

@@ -29,6 +29,30 @@ class Imported:
     left_out: Mapping[str, int] = field(default_factory=dict)
 
 
+class Repetition:
+    """How much of a file may be shown once more where it says so in a few bytes: rows, columns, spans, references.
+
+    What a file costs follows from what is written in it, and a bound on the rest. `left` is in characters.
+    """
+
+    CELL = 50
+    """What an empty cell counts."""
+
+    def __init__(self, left: int = 500_000) -> None:
+        self.left = left
+
+    def times(self, wanted: int, size: int) -> int:
+        """Return how often something of `size` characters may stand: as `wanted`, or less, and at least once.
+
+        >>> room = Repetition(100)
+        >>> room.times(2, 30), room.times(9, 30), room.times(1, 30)
+        (2, 2, 1)
+        """
+        more = min(max(wanted, 1) - 1, self.left // (size + self.CELL))
+        self.left -= more * (size + self.CELL)
+        return more + 1
+
+
 class TableRow(NamedTuple):
     """A row of a table as a document of its own.
 

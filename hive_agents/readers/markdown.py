@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 # Every alternative begins with its character, so that text without one is skipped fast.
+_MOST_FILLED = 200_000
 _INLINE = re.compile(
     r"\\(?=[!-/:-@\[-`{-~])"  # a backslash that would escape what follows
     r"|`"
@@ -68,14 +69,17 @@ def indent(text: str, first: str, rest: str) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return a pipe table whose first row is the head; short rows get empty cells. "" without columns."""
+    """Return a pipe table whose first row is the head; short rows get empty cells, but for those of a very large one,
+    which mean the same without. "" without columns."""
     width = max((len(row) for row in rows), default=0)
     if not width:
         return ""
     lines = []
     for number, row in enumerate(rows):
         cells = [" ".join(cell.replace("|", "\\|").split()) for cell in row]
-        lines.append("| " + " | ".join([*cells, *[""] * (width - len(cells))]) + " |")
+        if number == 0 or width * len(rows) <= _MOST_FILLED:
+            cells += [""] * (width - len(cells))
+        lines.append("| " + " | ".join(cells) + " |")
         if number == 0:
             lines.append("|" + " --- |" * width)
     return "\n".join(lines)

@@ -24,6 +24,8 @@ _COMPARE = {
 }
 _MONTHS = "January February March April May June July August September October November December".split()
 _DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_LONGEST = 255
+"""Signs of a format, as spreadsheets have it: it stands in each of its cells."""
 _GENERAL, _LOCAL_DATE = ("", "general", "@"), "mm-dd-yy"
 
 
@@ -35,7 +37,7 @@ def printed_number(value: float, form: str) -> str:
     >>> printed_number(0.125, "0.0%"), printed_number(7, "000"), printed_number(12000, "0.0E+00"), printed_number(5, "")
     ('12.5%', '007', '1.2E+04', '5')
     """
-    section, number = _section(value, form)
+    section, number = _section(value, form if len(form) <= _LONGEST else "")
     if section.strip().lower() in _GENERAL:
         return f"{number:.15g}" if isinstance(number, float) else str(number)
     tokens = list(_TOKEN.finditer(section))

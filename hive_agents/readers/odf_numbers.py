@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from xml.etree.ElementTree import Element
 
-from hive_agents.readers.docx_numbers import formatted
+from hive_agents.readers.docx_numbers import LONGEST_LABEL, formatted
 from hive_agents.readers.odf import OdfFile, number_of
 
 _FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
@@ -69,4 +69,5 @@ def _label(levels: dict[int, Element], level: int, counts: dict[int, int], item:
     for each in [each for each in shown if each in levels]:
         number = counts.get(each, number_of(levels[each], "text:start-value"))
         parts.append(formatted(number, _FORMS.get(levels[each].get("style:num-format", ""), "decimal")))
-    return f"{style.get('style:num-prefix', '')}{'.'.join(parts)}{style.get('style:num-suffix', '')}".strip()
+    around = (style.get(f"style:num-{where}", "")[:LONGEST_LABEL] for where in ("prefix", "suffix"))
+    return ".".join(parts).join(around).strip()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from html import escape
 from xml.etree.ElementTree import Element
 
+from hive_agents.readers.imported import Repetition
 from hive_agents.readers.odf import OdfFile, children, number_of, plain
 from hive_agents.readers.odf_numbers import ListNumbers
 
@@ -19,7 +20,7 @@ _UNSEEN = frozenset(
     presentation:event-listener anim:par table:table-source table:scenario table:desc table:title""".split()
 )
 _ROWS = frozenset({"table:table-header-rows", "table:table-rows", "table:table-row-group"})
-_MOST_REPEATED, _MOST_CELLS = 64, 100_000
+_MOST_REPEATED = 64
 _PLACED = frozenset({"draw:frame", "draw:g", "draw:a", "draw:control"})
 _PICTURE = "pictures without text"
 _PARAGRAPHS = {"Title": "h1", "Preformatted_20_Text": "pre", "Quotations": "blockquote"}
@@ -34,8 +35,8 @@ class Shown:
         self._numbers = ListNumbers(file)
         self._after: list[list[str]] = [[]]
         self._notes: list[str] = []
-        self._inside: list[str] = []
-        self._cells = 0
+        self._objects: set[str] = set()
+        self._repetition = Repetition()
         self._deleted = dict(_deletions(file.body))
         self._controls = {
             name: control for control in file.content.iter() for name in _ids(control)
@@ -128,13 +129,14 @@ class Shown:
                     for name, key in (("colspan", "columns"), ("rowspan", "rows"))
                 )
                 shown = self.blocks(cell)
-                repeated = min(number_of(cell, "table:number-columns-repeated"), _MOST_REPEATED)
-                self._cells += repeated
-                cells += [f"<td{spans}>{shown}</td>"] * (repeated if self._cells < _MOST_CELLS else 1)
-            repeated = min(number_of(row, "table:number-rows-repeated"), _MOST_REPEATED) if plain(row).strip() else 1
-            self._cells += (repeated - 1) * len(cells)
-            rows += [f"<tr>{''.join(cells)}</tr>"] * (repeated if self._cells < _MOST_CELLS else 1)
+                cells += [f"<td{spans}>{shown}</td>"] * self._times(cell, "columns", len(shown))
+            whole = "".join(cells)
+            rows += [f"<tr>{whole}</tr>"] * (self._times(row, "rows", len(whole)) if plain(row).strip() else 1)
         return f"<table>{''.join(rows)}</table>" if rows else ""
+
+    def _times(self, element: Element, of: str, size: int) -> int:
+        """Return how often a cell or a row stands side by side."""
+        return self._repetition.times(min(number_of(element, f"table:number-{of}-repeated"), _MOST_REPEATED), size)
 
     def _inline(self, element: Element) -> str:
         parts = [escape(element.text or "")]
@@ -243,19 +245,18 @@ class Shown:
         """Return the formula of an object, or put its chart or text below; None for one that can't be read."""
         path = part.get("xlink:href", "")
         inner = next((each for each in part if each.tag in ("math:math", "office:document")), None)
-        tree = inner if inner is not None else self._file.object(path) if path and path not in self._inside else None
+        tree = inner if inner is not None else self._file.object(path) if path and path not in self._objects else None
         if tree is None:
             return None
+        self._objects.add(path)  # once: it may be within itself, and two within two others are many
         if tree.tag == "math:math":
             return _formula(tree)
         body = next((each for each in tree.iter("office:body")), None)
         if body is None:
             return None
-        self._inside.append(path)  # an object may be within itself
         charts = list(body.iter("chart:chart"))
         titles = [each for chart in charts for each in chart if each.tag in ("chart:title", "chart:subtitle")]
         shown = self.blocks(titles) + self.blocks(body.iter("table:table") if charts else body)
-        self._inside.pop()
         self._after[-1].append(shown)
         return "" if shown else None
 

@@ -14,6 +14,7 @@ from hive_agents.readers.imported import ImportFailure, TableRow
 from hive_agents.readers.markdown import escape, plain_lines, table
 
 MAX_CELLS = 500_000
+_MOST_SIGNS = 50_000_000
 MOST_ROWS = 20_000
 _WORDS, _NAMED_WORDS = 8, 3
 """Minimal median of words in a column of texts; in one with a name from _TEXTS."""
@@ -209,7 +210,7 @@ def _iso(cell: str) -> str | None:
 
 def rows_as_markdown(rows: Sequence[Sequence[str]]) -> str:
     """Return the rows as a pipe table, or several, each with the head. Raises: ImportFailure for a data set."""
-    require_document(sum(map(len, rows)))
+    require_document(sum(map(len, rows)), sum(len(cell) for row in rows for cell in row))
     above, rows, below = table_between(rows)
     shown = [[escape(without_tags(cell)) for cell in row] for row in rows]
     runs = _runs(shown[1:]) if rows and is_head(rows[0]) else [shown[1:]]
@@ -238,8 +239,10 @@ def rows_of_book(sheets: Sequence[tuple[str, list[list[str]]]], left_out: Mappin
     return [documents[0]._replace(left_out=counted), *documents[1:]] if documents else None
 
 
-def require_document(cells: int) -> None:
-    """Raise ImportFailure for a table of over MAX_CELLS cells: a data set."""
+def require_document(cells: int, signs: int = 0) -> None:
+    """Raise ImportFailure for a table of over MAX_CELLS cells, or whose cells have as many signs: a data set."""
+    if signs > _MOST_SIGNS:
+        raise ImportFailure(f"over {_MOST_SIGNS:,} signs in its cells; split it")
     if cells > MAX_CELLS:
         raise ImportFailure(
             f"over {MAX_CELLS:,} cells: a data set rather than a document; export the part that is read"
