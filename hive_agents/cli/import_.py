@@ -4,6 +4,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -58,11 +59,13 @@ def command(
     from hive_agents.sync import changes, import_documents
 
     place = surface.workspace
-    surface.asker.operator("import documents")
+    require = partial(surface.asker.operator, "import documents")
+    require()
     metadata = _labels(tenant or [], view or []) | _fields(field or [])
     brings = None if bring is None else _settings(bring)
     if forget:
-        _forget(surface, sources or [], to, delete=delete, others=bool(rev or theirs or watch or metadata or brings))
+        others = bool(rev or theirs or watch or metadata or brings)
+        _forget(surface, sources or [], to, require, delete=delete, others=others)
         return
 
     def run_import(paths: Sequence[str], revision: str | None) -> ImportReport:
@@ -78,6 +81,7 @@ def command(
                 may_delete=deletion_check(surface, delete),
                 progress=progress,
                 tell=_skip_reporter(surface),
+                require=require,  # each import of --watch asks anew, after it waited for others to write
             )
         fields, told = offered_fields(surface, report, declare=declare)
         surface.show(report_value(report) | {"fields": fields}, *report_lines(place, report), *told)
@@ -135,14 +139,22 @@ def offered_fields(surface: Surface, report: ImportReport, *, declare: bool) -> 
     return fields, [*lines, *(proposal_lines(left) if not asks or not agreed else [])]
 
 
-def _forget(surface: Surface, sources: Sequence[str], to: str | None, *, delete: bool, others: bool) -> None:
+def _forget(
+    surface: Surface,
+    sources: Sequence[str],
+    to: str | None,
+    require: Callable[[], object],
+    *,
+    delete: bool,
+    others: bool,
+) -> None:
     from hive_agents.base import HiveError
     from hive_agents.sync import forget_sources
 
     if others or not sources:
         message = "--forget takes sources, and of the options --to and --delete alone"
         raise HiveError.of("HIVE-409", message, fix="hive import --forget SOURCE [--to PLACE] [--delete]", exit_code=2)
-    report = forget_sources(surface.workspace, sources, to=to, delete=delete)
+    report = forget_sources(surface.workspace, sources, to=to, delete=delete, require=require)
     lines: list[Any] = [f"forgot {source}" for source in report.forgotten]
     lines += _some([f"  deleted {doc_id}" for doc_id in report.deleted])
     if report.stay:

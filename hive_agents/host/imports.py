@@ -1,7 +1,8 @@
 """Imports of files that people upload: recorded, converted one by one, and indexed together.
 
-The originals are kept below `uploads/`, apart for each tenant, and each is a source of `hive_agents.sync`. An import
-that is killed goes on with the files that have no outcome yet.
+The originals are kept below `uploads/`, apart for each tenant, and each is a source of `hive_agents.sync`; until its
+import is carried out, a file waits apart from the original that it may replace. An import that is killed goes on with
+the files that have no outcome yet.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
-from hive_agents.access import LOCAL_TENANT, Principal, ViewGate
+from hive_agents.access import LOCAL_TENANT, OPERATORS, Principal, Standing, ViewGate
 from hive_agents.base import Busy, EngineFault, HiveError, NotFound, Taken, Unwritable
-from hive_agents.base.files import atomic_write
+from hive_agents.base.files import atomic_write, read_bytes
 from hive_agents.events import Bell, Event, EventLog, EventType
 from hive_agents.ranking import build_index
 from hive_agents.runs import Hold, Lease, Leases, leases_of, taken
@@ -40,6 +42,7 @@ KEPT = dt.timedelta(days=30)
 AWAY = dt.timedelta(hours=1)
 """How long another host, on whose disk the uploaded file is, has for it."""
 FOLDER = "uploads"
+WAITING = f"{FOLDER}/.waiting"
 LONGEST_PART = 180  # bytes of UTF-8; names of files have at most 255
 DEEPEST = 20
 """Folders of an upload's name, and as many of the folder that it is put into."""
@@ -64,7 +67,7 @@ class ImportedUpload:
 @dataclass(frozen=True)
 class DocumentImport:
     """Files that were uploaded together. `labels` are who may view them; a file that replaces one keeps its own,
-    unless they were `chosen`."""
+    unless they were `chosen`. `sender` is who sent them, whose rights are looked up again before each one is read."""
 
     import_id: str
     tenant: str
@@ -74,6 +77,7 @@ class DocumentImport:
     fields: Mapping[str, Any]
     labels: Mapping[str, Any]
     chosen: bool
+    sender: Standing
     status: ImportStatus
     files: tuple[ImportedUpload, ...]
     ended_at: str | None
@@ -121,31 +125,31 @@ class DocumentImports:
     ) -> DocumentImport:
         root = PurePosixPath(FOLDER, _key(who.tenant))
         gate = ViewGate.of(self._workspace, who)
-        others = {file.path for one in self.open() if one.by != by for file in one.files}
+        waiting = {file.path: one.by for one in self.open() for file in one.files}
         kept: dict[str, ImportedUpload] = {}
-        folders: set[str] = set()
+        folders = {str(folder) for path in waiting for folder in PurePosixPath(path).parents}
         for name, _ in files:
             for below in _names(name):
                 path = str(root / place / below)
                 if path in kept or path in folders or (self._workspace.root / path).is_dir():
                     continue
                 before, _ = outcome_of(self._workspace, self._workspace.root / path)
-                if path not in others and gate.shows_all(before):
+                if waiting.get(path, by) == by and gate.shows_all(before):
                     break
             above = [str(folder) for folder in PurePosixPath(path).parents]
             for folder in above:
-                if folder in kept or (self._workspace.root / folder).is_file():
+                if folder in kept or folder in waiting or (self._workspace.root / folder).is_file():
                     why, fix = f"{folder.rpartition('/')[2]!a} is a file, and no folder", "name another folder"
                     raise Taken.of("HIVE-409", why, path="file", fix=fix)
             folders.update(above)
             doc_id = before[0] if len(before) == 1 else str(PurePosixPath(place, next(places(below))))
             kept[path] = ImportedUpload(name, path, doc_id, "waiting")
-        for path, (_, data) in zip(kept, files, strict=True):
-            atomic_write(self._workspace.root / path, data, mode=0o600)
         made = DocumentImport(
             *(f"i{uuid.uuid4().hex[:10]}", who.tenant, by, audit.now(), place, dict(fields or {}), dict(labels or {})),
-            *(chosen, "waiting", tuple(kept.values()), None),
+            *(chosen, Standing.of(self._workspace, who), "waiting", tuple(kept.values()), None),
         )
+        for number, (_, data) in enumerate(files):
+            atomic_write(self._waiting(made, number), data, mode=0o600)
         about = {"import_id": made.import_id, "by": by}
         with connected(self._workspace.records) as connection, transaction(connection):
             oldest = (dt.datetime.now(dt.UTC) - KEPT).isoformat()
@@ -196,7 +200,8 @@ class DocumentImports:
                 return
             if file.status in ("waiting", "converting"):
                 made = self._with(made, number, replace(file, status="converting"), lease)
-                made = self._with(made, number, self._converted(made, file), lease)
+                made = self._with(made, number, self._converted(made, number), lease)
+                self._waiting(made, number).unlink(missing_ok=True)
         faults = self._index_faults()
         files = [
             replace(file, status="failed" if faults else "indexed", message=faults)
@@ -216,16 +221,26 @@ class DocumentImports:
     def is_here(self, made: DocumentImport) -> bool:
         """Return whether the originals are on this host's disk, or on none that took the import for an hour."""
         late = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(made.at) > AWAY
-        return late or all((self._workspace.root / file.path).is_file() for file in made.files)
+        places = ((self._waiting(made, number), file) for number, file in enumerate(made.files))
+        return late or all(place.is_file() or (self._workspace.root / file.path).is_file() for place, file in places)
 
-    def _converted(self, made: DocumentImport, file: ImportedUpload) -> ImportedUpload:
+    def _waiting(self, made: DocumentImport, number: int) -> Path:
+        """Return where a file of an import waits for it."""
+        return self._workspace.root / WAITING / f"{made.import_id}-{number}"
+
+    def _converted(self, made: DocumentImport, number: int) -> ImportedUpload:
         """Return the file with its document, to be indexed, or with why it has none."""
+        file = made.files[number]
         path = self._workspace.root / file.path
         labels = made.labels if made.chosen or not outcome_of(self._workspace, path)[0] else {}
         place = PurePosixPath(file.path).parent.relative_to(PurePosixPath(FOLDER, _key(made.tenant)))
         try:
             report = import_documents(
-                self._workspace, path, to=str(place), metadata={**made.fields, **labels}, theirs=True
+                *(self._workspace, path),
+                to=str(place),
+                metadata={**made.fields, **labels},
+                theirs=True,
+                require=partial(self._take, made, number),
             )
         except Exception as error:
             return replace(file, status="failed", message=_fault(error))
@@ -235,6 +250,17 @@ class DocumentImports:
             why = why or "there is nothing to read in it"
             return replace(file, status="failed" if unsupported_kind(why) is None else "skipped", message=why)
         return replace(file, doc_id=doc_ids[0], status="converting")
+
+    def _take(self, made: DocumentImport, number: int) -> None:
+        """Put a file in the place of its original. Raise HIVE-417 or HIVE-415 where its sender may no longer add it:
+        it may have waited for long."""
+        now, path = made.sender.now(self._workspace), self._workspace.root / made.files[number].path
+        documents, _ = outcome_of(self._workspace, path)
+        if now.roles.isdisjoint(OPERATORS) or not ViewGate.of(self._workspace, now).shows_all(documents):
+            fix = "let somebody who may add documents send it"
+            raise HiveError.of("HIVE-415", f"{now.user} may no longer add this document", fix=fix, exit_code=1)
+        with suppress(FileNotFoundError):  # it is in its place since an attempt that was killed
+            atomic_write(path, read_bytes(self._waiting(made, number)), mode=0o600)
 
     def _index_faults(self) -> str | None:
         try:
@@ -367,7 +393,8 @@ def _any(files: Sequence[ImportedUpload], status: str) -> bool:
 
 
 def _row(made: DocumentImport) -> tuple[Any, ...]:
-    labels = json.dumps({"labels": dict(made.labels), "chosen": made.chosen})
+    sender = made.sender.model_dump(mode="json")
+    labels = json.dumps({"labels": dict(made.labels), "chosen": made.chosen, "sender": sender})
     files = json.dumps([asdict(file) for file in made.files])
     head = (made.import_id, made.tenant, made.by, made.at, made.folder, json.dumps(dict(made.fields)))
     return (*head, labels, made.status, files, made.ended_at)
@@ -377,8 +404,10 @@ def _import(row: Sequence[Any]) -> DocumentImport:
     import_id, tenant, by, at, folder, fields, labels, status, files, ended_at = row
     given = json.loads(labels)
     uploads = tuple(ImportedUpload(**file) for file in json.loads(files))
+    # Earlier releases didn't keep the sender: an import that waits since then needs somebody to send it again.
+    sender = Standing.model_validate(given.get("sender") or {"tenant": tenant, "user": by, "listed": True})
     head = (import_id, tenant, by, at, folder, json.loads(fields), given["labels"], given["chosen"])
-    return DocumentImport(*head, status, uploads, ended_at)
+    return DocumentImport(*head, sender, status, uploads, ended_at)
 
 
 def _update(connection: RecordsConnection, made: DocumentImport) -> None:
