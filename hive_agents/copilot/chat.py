@@ -10,8 +10,9 @@ from hive_agents.access import OPERATORS, RESERVED, Principal, Standing, ViewGat
 from hive_agents.base import HiveError, NotFound
 from hive_agents.copilot import drafting, feedback
 from hive_agents.copilot.documents import declared, document_filters, require_known
+from hive_agents.copilot.follow_ups import FollowUp, follow_ups
 from hive_agents.copilot.plan import DocumentFilter, SearchStrategy
-from hive_agents.copilot.reply import fresh_reply, render_reply
+from hive_agents.copilot.reply import fresh_reply, render_reply, viewable_rows
 from hive_agents.copilot.run import QuestionRun, require_question
 from hive_agents.copilot.session import Request, certain_scope, may_open, open_scope, vocabulary_of
 from hive_agents.copilot.steps import matching
@@ -151,6 +152,16 @@ class Chat:
         answer = self._threads.answer(turn.run_id)
         vocabulary = vocabulary_of(self._certain())
         return render_reply(self._scope(), self.gate, turn, answer, vocabulary, unfold=unfold)
+
+    def follow_ups(self, run_id: str) -> list[FollowUp]:
+        """Return what may be asked after a turn, from what the reader may view now; nothing where the turn shows
+        documents that they no longer may. Raises: HIVE-409."""
+        turn, gate = self.threads.turn(run_id), self.gate
+        scope = self._scope()
+        known = certain_scope(self.workspace, self.engine, self.reader, scope, gate)
+        vocabulary = vocabulary_of(known)
+        rows = viewable_rows(scope, gate, turn.outcome, vocabulary)
+        return follow_ups(known, vocabulary, turn.text, turn.outcome, rows or [])
 
     def document(self, doc_id: str) -> dict[str, Any]:
         """Return {doc_id, title, metadata, text} of a document. Raises: HIVE-409, alike for unknown and not allowed."""

@@ -130,6 +130,20 @@ class Explanation(Value):
     explanation: dict[str, Any]
 
 
+class NextQuestion(Value):
+    """A question that may be asked next, with the words to offer it by: `about` is a field or a document's title,
+    `value` one of its values or sections."""
+
+    kind: Literal["valid", "other", "section", "more"]
+    about: str
+    value: str
+    request: Request
+
+
+class NextQuestions(Value):
+    questions: list[NextQuestion]
+
+
 class ResultOpinion(Body):
     """A verdict on a result of one of the caller's turns, named by its rank (`result`) or its document: relevant,
     distractor, outdated or wrong_document. Without both it is on the answer that a model wrote: right, wrong, outdated
@@ -259,6 +273,12 @@ def forget(call: Call, thread_id: str) -> Acknowledged:
 def why(call: Call, run_id: str, query: Why) -> Explanation:
     """Why a result of one of the caller's turns has its rank."""
     return Explanation(explanation=call.chat().why(run_id, query.doc_id))
+
+
+@api.get("/api/runs/{run_id}/next", READER)
+def follow_ups(call: Call, run_id: str) -> NextQuestions:
+    """At most three questions that may be asked after one of the caller's turns, out of what they may view."""
+    return NextQuestions(questions=[NextQuestion(**vars(one)) for one in call.chat().follow_ups(run_id)])
 
 
 @api.get("/api/runs/{run_id}/trace", OPERATOR)

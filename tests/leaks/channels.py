@@ -146,6 +146,13 @@ async def _(visit: Visit) -> str:
     )
 
 
+@channel("follow-ups", TEXTS)
+async def _(visit: Visit) -> str:
+    """Values of fields, titles and sections of documents, in what is offered and in what is asked by it."""
+    runs = [*visit.runs, visit.strangers[1]]
+    return tried(*(lambda run=run: [repr(one) for one in visit.chat.follow_ups(run)] for run in runs))
+
+
 @channel("feedback", TEXTS)
 async def _(visit: Visit) -> str:
     queue, rng = visit.chat.feedback(), visit.rng

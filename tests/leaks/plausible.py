@@ -168,6 +168,7 @@ WORDS: dict[str, Sequence[Any]] = {
     "a": ["v1"],
     "b": ["words"],
     "behavioral": [True],
+    "answer": [True],
     "accept_golden": [True],
     "only_config": [True],
     "most": [5],

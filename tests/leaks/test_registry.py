@@ -28,7 +28,7 @@ SURFACES = {
     "Chat": {
         "ask": "reply", "transcript": "transcript", "render": "render", "document": "document", "filters": "filters",
         "field_values": "field_values", "why": "why", "feedback": "feedback", "trace": "trace", "gate": "reply",
-        "threads": "threads", "active": "reply",
+        "follow_ups": "follow-ups", "threads": "threads", "active": "reply",
     },
     "FeedbackQueue": {"add": "feedback", "items": "feedback review", "review": "hive chat"},
     "ThreadStore": {

@@ -190,6 +190,37 @@ async def test_what_a_reader_says_of_a_models_answer_waits_for_a_reviewer(tmp_pa
             await page.get_by_text("Nothing waits for a review").wait_for()
 
 
+@pytest.mark.parametrize(("width", "language"), [(390, "de"), (820, "en"), (1440, "en")])
+async def test_what_may_be_asked_next_stands_under_the_newest_answer(
+    tmp_path: Path, width: int, language: str
+) -> None:
+    """By the pointer, then by keys; what is asked begins the next turn, which has proposals of its own."""
+    place = sample(tmp_path / "ws")
+    how: dict[str, Any] = {"viewport": {"width": width, "height": 900}, "locale": language}
+    valid = {"en": "Which of it is valid? (status: effective)", "de": "Was davon gilt? (status: effective)"}[language]
+    same = {"en": "The same with status: retired", "de": "Dasselbe mit status: retired"}[language]
+    async with served(place) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place, **how) as page:
+            await page.goto("/chat")
+            await page.keyboard.type(QUESTION)
+            await page.keyboard.press("Enter")
+            turns = page.locator("article.turn")
+            await turns.first.locator(".reply").wait_for()
+            assert await turns.first.locator(".next button").count() in range(1, 4)
+            await require_accessible(page, targets=True)
+            wide = await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+            assert wide, "the page scrolls sideways"
+            await turns.first.get_by_role("button", name=valid).click()
+            await expect(turns.nth(1).locator(".filters")).to_contain_text("status = effective")
+            await turns.nth(1).locator(".reply").wait_for()
+            await expect(turns.first.locator(".next")).to_be_hidden()
+            again = turns.nth(1).get_by_role("button", name=same)
+            await again.focus()
+            await page.keyboard.press("Enter")
+            await expect(turns.nth(2).locator(".filters")).to_contain_text("status = retired")
+            await turns.nth(2).locator(".reply").wait_for()
+
+
 async def test_what_is_typed_while_a_question_is_sent_stays_for_the_next_one(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     sent, goes_on = asyncio.Event(), asyncio.Event()

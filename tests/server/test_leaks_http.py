@@ -88,7 +88,8 @@ async def every_channel(place: Workspace) -> dict[str, str]:
             run = (await client.post("/api/runs", json={"input": {"text": question}}, headers=headers)).json()
             path = f"/api/runs/{run['run_id']}"
             told[f"events {n}"] = await streamed(client, "GET", f"{path}/events", headers)
-            for part in ("", "/timeline", "/messages", "/steps", "/why?doc_id=hidden/1000.md", "/why?doc_id=open/1.md"):
+            for part in ("", "/timeline", "/messages", "/steps", "/why?doc_id=hidden/1000.md", "/why?doc_id=open/1.md",
+                         "/next"):
                 told[f"run{part} {n}"] = await sent(client, "GET", path + part, headers)
             told[f"thread {n}"] = await sent(client, "GET", f"/api/threads/{run['thread_id']}", headers)
             told[f"export {n}"] = await sent(client, "GET", f"/api/threads/{run['thread_id']}/export", headers)

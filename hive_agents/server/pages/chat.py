@@ -105,7 +105,7 @@ def thread(call: Call, thread_id: str) -> dict[str, Any]:
     """A conversation, including questions without an answer yet."""
     states = copilot.thread_runs(call, thread_id).runs
     conversation = copilot.thread(call, thread_id)
-    turns = _turns(thread_id, states, conversation.turns)
+    turns = _with_next(call, _turns(thread_id, states, conversation.turns))
     pinned: list[dict[str, Any]] = next((one["pinned"] for one in reversed(turns) if one["reply"] is not None), [])
     return {
         "thread": conversation,
@@ -124,7 +124,7 @@ def turn(call: Call, thread_id: str, run_id: str) -> dict[str, Any]:
     states = copilot.thread_runs(call, thread_id).runs
     result = _reply(call, run_id, thread_id)
     replies = [result | {"text": None}] if result is not None else []
-    return {"turns": _turns(thread_id, states, replies, only=run_id), "run_id": run_id}
+    return {"turns": _with_next(call, _turns(thread_id, states, replies, only=run_id)), "run_id": run_id}
 
 
 def passages_of(result: dict[str, Any]) -> list[dict[str, Any]]:
@@ -181,6 +181,14 @@ def _turns(
     return turns
 
 
+def _with_next(call: Call, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the turns, the last one with what may be asked after it."""
+    if turns and turns[-1]["reply"] is not None:
+        with suppress(HiveError):  # it was deleted meanwhile
+            turns[-1]["next"] = copilot.follow_ups(call, turns[-1]["run_id"]).questions
+    return turns
+
+
 def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dict[str, Any] | None) -> dict[str, Any]:
     request = run.request if run is not None else None
     text = request.text if request is not None else (reply or {}).get("text") or ""
@@ -216,6 +224,7 @@ def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dic
         "more": asked | {"cursor": reply["next_cursor"]} if reply is not None and reply["next_cursor"] else None,
         "options": [(one, {"text": one}) for one in reply["options"]] if reply is not None else [],
         "searched": reply is not None and reply["strategy"] not in ("NoMatch", "NeedsClarification"),
+        "next": [],
         "steps": STEPS,
         "verdicts": VERDICTS,
         "faults": FAULTS,
