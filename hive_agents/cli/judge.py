@@ -131,6 +131,38 @@ def audit(
     surface.show(value, *parts)
 
 
+@app.command("propose")
+@with_surface()
+def propose(
+    surface: Surface,
+    certify: Annotated[bool, typer.Option("--certify", help="Certify what is kept by labels made after it.")] = False,
+    use: Annotated[bool, typer.Option("--use", help="Judge by what is kept, if it is certified.")] = False,
+) -> None:
+    """Ask a model for a better prompt for the judge, by what people said; no judge uses it before it is certified."""
+    from hive_agents.judging.learning import prompts
+
+    surface.require_whole_view("propose a prompt")
+    place = surface.workspace
+    if use:
+        kept = prompts.use(place, surface.asker.requester())
+        line = "written to prompts/judge.md; its judge is to be audited anew"
+        surface.show({"prompt": kept.prompt, "used": True}, line)
+        return
+    if not certify:
+        kept = prompts.propose(place)
+        line = f"kept, and used by no judge: decisions after number {kept.until} certify it (--certify)"
+        surface.show({"prompt": kept.prompt, "until": kept.until}, *map(safe_line, kept.prompt.splitlines()), line)
+        return
+    kept, found, usage = prompts.certified(place)
+    value = {"status": found.status, "threshold": found.threshold, "n": found.n, "looks": kept.looks}
+    from_on = f" from {found.threshold:.2f} on" if found.threshold is not None else ""
+    surface.show(
+        value | {"needed": found.needed, "cost_usd": usage.usd},
+        f"{found.status.upper()}{from_on}: {found.k} of {found.n} labels made after the proposal disagree",
+    )
+    raise typer.Exit(0 if found.status == "certified" else 1)
+
+
 def _stats_parts(value: dict[str, Any]) -> list[Any]:
     overall = value["overall"]
     if not overall["n"]:

@@ -110,20 +110,20 @@ class FunctionEvaluator:
 
 
 class ModelEvaluator:
-    """A chat model with the prompt `judge`; `on_usage` is called with the cost of each call. `examples`, people's
-    verdicts on other work, follow the prompt."""
+    """A chat model with the prompt `judge`, or `text` in its place; `on_usage` is called with the cost of
+    each call. `examples`, people's verdicts on other work, follow the prompt."""
 
     def __init__(
         self,
         model: Any,
         *,
         workspace: Workspace | None = None,
-        prompt: str = "judge",
+        text: str | None = None,
         deadline: float = DEADLINE,
         on_usage: Callable[[Usage], None] | None = None,
         examples: str = "",
     ) -> None:
-        self._model, self._workspace, self._prompt, self._deadline = model, workspace, prompt, deadline
+        self._model, self._workspace, self._text, self._deadline = model, workspace, text, deadline
         self._on_usage, self._examples = on_usage, examples
 
     def counted(self, on_usage: Callable[[Usage], None]) -> ModelEvaluator:
@@ -139,11 +139,15 @@ class ModelEvaluator:
         return same
 
     @property
+    def _template(self) -> str:
+        return self._text if self._text is not None else prompts.template("judge", self._workspace)
+
+    @property
     def fingerprint(self) -> str:
         """Changes with the model's name, the prompt or the rubric: a calibration holds for one of these only."""
         name = next((str(found) for key in ("name", "model_name", "model", "model_id")
                      if (found := getattr(self._model, key, None))), type(self._model).__name__)  # fmt: skip
-        return hashed(name, prompts.template(self._prompt, self._workspace), json.dumps(SCHEMA, sort_keys=True))
+        return hashed(name, self._template, json.dumps(SCHEMA, sort_keys=True))
 
     async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
         text = self._prompt_text(goal, result, context)
@@ -162,9 +166,9 @@ class ModelEvaluator:
 
     def _prompt_text(self, goal: Goal, result: Any, context: FeedbackContext | None) -> str:
         described = goal.model_dump(mode="json", exclude={"eval_cases"}, exclude_none=True)
-        text = prompts.load(
-            self._prompt,
-            self._workspace,
+        text = prompts.filled(
+            self._template,
+            "prompts/judge.md",
             goal=_shown(described),
             context="Nothing." if context is None else fenced(_shown(context.model_dump(mode="json"))),
             result=_shown(result),

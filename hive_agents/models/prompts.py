@@ -21,8 +21,11 @@ def load(name: str, workspace: Workspace | None = None, **variables: str) -> str
 
     Raises: HIVE-107 without such a prompt, HIVE-106 for a missing variable, HIVE-105 for a stray `$`.
     """
-    text = template(name, workspace)
-    file = f"prompts/{name}.md"
+    return filled(template(name, workspace), f"prompts/{name}.md", **variables)
+
+
+def filled(text: str, file: str, **variables: str) -> str:
+    """Return a prompt's text with its variables substituted, as `load` does; `file` is named in errors."""
     names = _names(text)
     if names is None:
         raise HiveError.of(

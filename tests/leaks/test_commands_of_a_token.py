@@ -159,6 +159,7 @@ CALLS: dict[str, list[Arguments]] = {
     "judge stats": [()],
     "judge calibrate": [()],
     "judge audit": [()],
+    "judge propose": [(), ("--certify",), ("--use",)],
     "judge rules mine": [()],
     "judge rules list": [()],
     "judge rules show": [("r1",)],

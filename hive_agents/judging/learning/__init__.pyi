@@ -1,3 +1,6 @@
+from . import (
+    prompts as prompts,
+)
 from .mining import (
     mine as mine,
     nothing_because as nothing_because,
