@@ -1,7 +1,7 @@
 """A lift for names: a chunk that has what is rare and exact in a query is moved up, in any wording of the query.
 
-A name is a term with a digit, a joined or signed one, a word in camelCase, or one that carries at least half of the
-query's idf.
+A name is a term with a digit, a joined or signed one, a word in camelCase, or one that carries most of the idf
+of the query's content.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.documents import is_exact, names_in, terms, whole_writings
+from hive_agents.documents import function_terms, is_exact, names_in, spoken_language, terms, whole_writings
 from hive_agents.index import BM25Params, ChunkNumbers, LaneIndex
 from hive_agents.ranking.config import RetrievalConfig
+
+MOST = 0.6
+"""At half, one word of two in "reset password" would be a name, which is worse for questions in other words."""
 
 
 def lift_weight(config: RetrievalConfig, analyzer: str) -> float:
@@ -26,32 +29,40 @@ def lift_weight(config: RetrievalConfig, analyzer: str) -> float:
 
 
 def lifts(index: LaneIndex, query: str, chunks: ChunkNumbers, config: RetrievalConfig) -> NDArray[np.float64]:
-    """Return the factor of each chunk: 1 + weight · Σ idf of the query's names in it / Σ idf of its known terms."""
+    """Return the factor of each chunk: 1 + weight · s · (1 + s), s = Σ idf of the query's names in it / Σ idf of its
+    content."""
     return 1.0 + lift_weight(config, index.language) * name_shares(index, query, chunks, config.bm25.params)
 
 
 def name_shares(
     index: LaneIndex, query: str, chunks: ChunkNumbers, params: BM25Params = BM25Params()
 ) -> NDArray[np.float64]:
-    """Return for each chunk the idf of the query's names that it has, by that of all its terms in the index.
+    """Return for each chunk s · (1 + s): s is the idf of the query's names that it has, by that of the query's content.
 
-    What is written of parts counts twice, since its parts are terms of the query, too, which other chunks have.
+    What is written of parts counts twice, since its parts are terms of the query, too, which other chunks have. The
+    square is for a chunk that only the keyword lane has, as of a table or an advisory among thousands: with most of the
+    content it stands before one that is first in both lanes without it.
     """
     shares = np.zeros(len(chunks))
     words, by_form, whole = _names_of(query, index.language)
     counts = zip(words, index.frequencies(words, params), strict=True)
     weights = {word: idf(index, count) for word, count in counts if count}
     total = sum(weights.values())
-    names = [word for word, weight in weights.items() if word in by_form or 2 * weight >= total]
+    names = [word for word, weight in weights.items() if word in by_form or weight >= MOST * total]
     for name, has in zip(names, index.having(names, chunks, params), strict=True):
         shares += weights[name] * (2 if name in whole else 1) * has
-    return shares / total if names else shares
+    if names:
+        shares /= total
+    return shares * (1 + shares)
 
 
 @lru_cache(maxsize=2_000)  # many configs are asked the same golden questions
 def _names_of(query: str, language: str) -> tuple[tuple[str, ...], frozenset[str], frozenset[str]]:
-    """Return the terms of a query, those that are names by their form, and those written of parts."""
-    return tuple(sorted(set(terms(query, language)))), names_in(query, language), whole_writings(query, language)
+    """Return the terms of a query's content, those that are names by their form, and those written of parts."""
+    found = set(terms(query, language))
+    # "Tell me about" is rare in documents that tell nobody anything.
+    content = found - function_terms(language, spoken_language(query, language))
+    return tuple(sorted(content or found)), names_in(query, language), whole_writings(query, language)
 
 
 def idf(index: LaneIndex, count: int) -> float:

@@ -53,7 +53,31 @@ def test_the_document_with_the_identifier_is_first_in_any_wording(known: Known) 
         assert {first(workspace, wording.format(identifier)) for wording in WORDINGS} == {doc_id}
 
 
-def test_the_factor_is_one_and_the_names_share_of_the_known_terms(known: Known) -> None:
+def test_it_is_first_among_thousands_of_passages_that_are_nearer_by_meaning(tmp_path: Path) -> None:
+    workspace = make_workspace(tmp_path, documents={})
+    for n in range(60):
+        text = f"Please tell your operators about CVE-{2010 + n % 12}-{1000 + 7 * n}, which stops the gateway."
+        write_document(workspace, f"cve{n}.md", f"# Advisory on CVE-{2010 + n % 12}\n\n{text}\n")
+    recipe = "Peel the potatoes, cut them into slices and fry them slowly in oil. " * 12
+    write_document(workspace, "recipe.md", f"# Potatoes\n\n{recipe}\n\naliases: CVE-2013-9999\n")
+    workspace.index()
+    few = HYBRID | {"retrieval": {"method": "hybrid", "top_k": 5, "candidates": 20}}
+    assert {first(workspace, wording.format("CVE-2013-9999"), few) for wording in WORDINGS} == {"recipe.md"}
+
+
+def test_the_only_word_of_content_is_a_name_whatever_is_said_around_it(tmp_path: Path) -> None:
+    workspace = make_workspace(tmp_path, documents={})
+    for n in range(40):
+        write_document(workspace, f"page{n}.md", f"# Page {n}\n\nIt returns a code, which the caller may ignore.\n")
+    options = "| option | what it does |\n|---|---|\n| stopwhenempty | ends early |\n| ignorereturncode | goes on |\n"
+    write_document(workspace, "options.md", f"# Colours\n\n{options}")
+    write_document(workspace, "please.md", "# Letters\n\nPlease tell me about it.\n")
+    workspace.index()
+    few = HYBRID | {"retrieval": {"method": "hybrid", "top_k": 5, "candidates": 5}}
+    assert {first(workspace, wording.format("ignorereturncode"), few) for wording in WORDINGS} == {"options.md"}
+
+
+def test_the_factor_grows_with_the_names_share_of_the_content(known: Known) -> None:
     workspace, _ = known
     engine = workspace.engine()
     query = "restart the zzyzx after CVE-2024-1007"
@@ -64,7 +88,7 @@ def test_the_factor_is_one_and_the_names_share_of_the_known_terms(known: Known) 
     index = engine.index("kb")
     shares = name_shares(index, query, index.chunks_of("cve1.md"))
     assert lifted["cve1.md"] == pytest.approx(plain["cve1.md"] * (1 + shares[0]))
-    assert 0 < shares[0] < 2  # at most each of its terms twice
+    assert 0 < shares[0] < 2 * (1 + 2)  # at most each of its terms twice
 
 
 def test_lanes_by_themselves_are_not_lifted(known: Known) -> None:

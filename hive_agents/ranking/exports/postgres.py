@@ -8,11 +8,11 @@ from itertools import count, islice
 
 import numpy as np
 
-from hive_agents.documents import date_bound, is_exact
+from hive_agents.documents import date_bound, function_terms, is_exact, spoken_language
 from hive_agents.ranking.exports.contents import Content
 from hive_agents.ranking.exports.plan import Difference, ExportPlan, Parts
 from hive_agents.ranking.exports.postgres_terms import terms_sql
-from hive_agents.ranking.lift import lift_weight
+from hive_agents.ranking.lift import MOST, lift_weight
 
 _ROWS = 50
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
@@ -221,20 +221,26 @@ def _words(plan: ExportPlan) -> dict[str, str]:
 
 
 def _names(plan: ExportPlan) -> dict[str, str]:
-    """As `lift.name_shares`: of each chunk, what the question's names in it weigh by all its known terms."""
+    """As `lift.name_shares`, with the function words of the index's language alone."""
     exact, weight = "", "idf"
     if is_exact(plan.index.language):
         whole = "SELECT hive.exact_writings(hive.lowered(asked)) UNION SELECT hive.humped(asked)"
         exact = f" OR term IN ({whole})"
         weight = f"idf * CASE WHEN term IN ({whole}) THEN 2 ELSE 1 END"
+    small = function_terms(plan.index.language, spoken_language("", plan.index.language))
     return {
-        "known": "SELECT sum(idf ORDER BY term) AS total FROM weighed",
+        "small": f"SELECT unnest({_texts(sorted(small))}) AS term",
+        "content": (
+            "SELECT * FROM weighed WHERE term NOT IN (SELECT term FROM small)\n"
+            "      OR NOT EXISTS (SELECT term FROM asked_terms EXCEPT SELECT term FROM small)"
+        ),
+        "known": "SELECT sum(idf ORDER BY term) AS total FROM content",
         "names": (
-            f"SELECT term, {weight} AS weight, total FROM weighed, known\n"
-            f"    WHERE term ~ '[0-9]' OR 2 * idf >= total{exact}"
+            f"SELECT term, {weight} AS weight, total FROM content, known\n"
+            f"    WHERE term ~ '[0-9]' OR idf >= {MOST} * total{exact}"
         ),
         "named": (
-            "SELECT chunk_id, sum(weight ORDER BY term) / total AS share FROM found JOIN names USING (term)\n"
+            "SELECT chunk_id, sum(weight ORDER BY term) / total AS part FROM found JOIN names USING (term)\n"
             "    GROUP BY chunk_id, total"
         ),
     }
@@ -290,7 +296,7 @@ def _fused(plan: ExportPlan) -> str:
         boosts.append(f"CASE WHEN {_unasked(name)} THEN {factor} ELSE 1 END")
     lift = lift_weight(plan.config, plan.index.language)
     if lift:
-        boosts.append(f"(1 + {_number(lift)} * coalesce(named.share, 0))")
+        boosts.append(f"(1 + {_number(lift)} * coalesce(named.part * (1 + named.part), 0))")
     score = "\n      * ".join([f"({sums})", *boosts])
     places = ", ".join(f"{lane}_lane.place AS {lane}_place" for lane in lanes)
     joined = " FULL JOIN ".join(f"{lane}_lane" for lane in lanes) + (" USING (chunk_id)" if len(lanes) > 1 else "")
