@@ -159,7 +159,7 @@ class GenerationReader:
                 n = len(row[2]) // 24
                 there = Lines.from_blob(row[2][4 * n :])
                 segments = np.frombuffer(row[2], np.int32, n)
-                for segment in np.unique(segments).tolist():
+                for segment in sorted(set(segments.tolist())):
                     to = numbers.get(segment or part.segment)
                     if to is not None:
                         some = there.at(segments == segment)

@@ -67,7 +67,7 @@ class Numbering:
     def located(self, numbers: NDArray[np.integer]) -> Iterator[tuple[int, NDArray[np.intp], Ints]]:
         """Yield for each part with some of `numbers` its position, the places in `numbers`, and the numbers there."""
         of = self.part[numbers]
-        for position in np.unique(of).tolist():
+        for position in np.flatnonzero(np.bincount(of)).tolist():  # np.unique would import numpy's masked arrays
             places = np.flatnonzero(of == position)
             yield position, places, self.local[numbers[places]]
 
