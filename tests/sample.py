@@ -30,10 +30,14 @@ def copied_sample(folder: Path, *, every: int = 1) -> Workspace:
     """A copy with each `every`-th golden question: few are enough where figures aren't what is tested."""
     shutil.copytree(indexed_sample(), folder, symlinks=True)
     if every > 1:
-        golden = folder / "evals" / "golden.json"
-        value = json.loads(golden.read_text(encoding="utf-8"))
-        golden.write_text(json.dumps(value | {"queries": value["queries"][::every]}, indent=2), encoding="utf-8")
+        (folder / "evals" / "golden.json").write_text(_golden(every), encoding="utf-8")
     return Workspace(folder)
+
+
+@cache
+def _golden(every: int) -> str:
+    value = json.loads((indexed_sample() / "evals" / "golden.json").read_text(encoding="utf-8"))
+    return json.dumps(value | {"queries": value["queries"][::every]}, indent=2)
 
 
 def words_sample(folder: Path, *, every: int = 3) -> Workspace:

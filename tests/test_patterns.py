@@ -187,6 +187,7 @@ def test_a_bounded_repetition_is_told_from_the_square_of_a_text() -> None:
     assert not grows_by_the_square(re.compile(r"a{1,2000}?b"), "search", "", "a")
 
 
+@pytest.mark.static
 def test_no_pattern_of_the_program_takes_the_square_of_a_text_s_length() -> None:
     squares, places, seen = [], set(), set()
     for place, pattern, methods in used():
