@@ -12,11 +12,11 @@ import numpy as np
 
 from hive_agents.index import AnyIndex
 from hive_agents.models import prompts
-from hive_agents.optimizer.cached_lanes import MAX_DEPTH, IntArray
+from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.model_answer import BLOCKS, patchable
 from hive_agents.optimizer.proposal import Situation
 from hive_agents.optimizer.space import filterable_values
-from hive_agents.ranking import RetrievalConfig
+from hive_agents.ranking import IntArray, RetrievalConfig
 from hive_agents.workspace import Workspace
 
 PROMPT = "optimizer"

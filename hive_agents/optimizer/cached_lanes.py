@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.access import Principal
+from hive_agents.documents import terms
 from hive_agents.evaluation import GoldenSet, Scopes
 from hive_agents.index import (
     BM25Params,
@@ -27,7 +28,18 @@ from hive_agents.index import (
     padded,
 )
 from hive_agents.models.embedding import Recent
-from hive_agents.ranking import SearchEngine, floor_of, is_answered, name_shares
+from hive_agents.ranking import (
+    Floats,
+    IntArray,
+    LanePool,
+    RetrievalConfig,
+    SearchEngine,
+    floor_of,
+    is_answered,
+    name_shares,
+    terms_of,
+    worded_depth,
+)
 
 MAX_DEPTH = 200
 """Lanes are cached this deep; a config that asks for more candidates is measured by the engine."""
@@ -37,8 +49,9 @@ _DEEP = 2000
 
 _LANES = 256
 
-Floats = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+_CHUNKS = 10_000
+"""The most chunks whose terms are cached."""
+
 FilterKey = tuple[tuple[str, Condition], ...]
 
 
@@ -131,9 +144,13 @@ class _Ranked:
 
 
 class CachedLanes:
-    """Rankings of one golden set's queries over one index, rows in the golden set's order. Not for several threads."""
+    """The `Queries` of one golden set over one index, with their rankings; rows are in the golden set's order.
 
-    def __init__(self, engine: SearchEngine, golden: GoldenSet, reader: Principal | None = None) -> None:
+    Not for several threads.
+    """
+
+    def __init__(self, engine: SearchEngine, golden: GoldenSet, reader: Principal | None, shares: int) -> None:
+        """`shares` is the number of pools whose names' shares are kept."""
         self.index = engine.index(golden.collection)
         self._n = len(golden)
         self._groups = _groups(self.index, golden, Scopes(engine.workspace, reader))
@@ -141,6 +158,10 @@ class CachedLanes:
         self._deep_vector: list[_Ranked] | None = None
         self._keyword: Recent[tuple[FilterKey, BM25Params], IntArray] = Recent(_LANES)
         self._vector: Recent[FilterKey, tuple[IntArray, Floats]] = Recent(_LANES)
+        self._lifts: Recent[LanePool, Floats] = Recent(shares)
+        self._answered: Recent[tuple[FilterKey, BM25Params, int], Mask] = Recent(_LANES)
+        self._chunk_terms: Recent[int, frozenset[str]] = Recent(_CHUNKS)
+        self._query_terms = [frozenset(terms(text, self.language)) for text in golden.texts]
 
     @property
     def vectors(self) -> bool:
@@ -157,8 +178,7 @@ class CachedLanes:
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: IntArray) -> Floats:
         """Return the boosts' factor of each chunk in the scope of its row's query, in the shape of `chunks`.
 
-        A query that names a value of a field has none of its boost. There may be fewer rows than queries: row i is
-        that of query i.
+        A query that names a value of a field has none of its boost.
         """
         factors = np.ones(chunks.shape)
         if len(self._groups) == 1 and not any(map(self._groups[0].naming, boosts)):  # its rows are all rows, in order
@@ -167,45 +187,62 @@ class CachedLanes:
         for group in self._groups:
             for name, boost in boosts.items():
                 naming = group.naming(name)
-                rows = [row for place, row in enumerate(group.rows) if row < len(chunks) and place not in naming]
+                rows = [row for place, row in enumerate(group.rows) if place not in naming]
                 factors[rows] *= np.take(group.factors_of({name: boost}), chunks[rows])
         return factors
 
     def boilerplate_shares(self, chunks: IntArray) -> Floats:
-        """Return each chunk's share of boilerplate in the scope of its row's query, in the shape of `chunks`.
-
-        The rows are those of the first queries.
-        """
         shares = np.zeros(chunks.shape)
         for group in self._groups:
-            rows = [row for row in group.rows if row < len(chunks)]
-            shares[rows] = np.take(group.boilerplate_shares, chunks[rows])
+            shares[group.rows] = np.take(group.boilerplate_shares, chunks[group.rows])
         return shares
 
-    def name_shares(self, chunks: IntArray, params: BM25Params) -> Floats:
-        """Return the names' share of each chunk for its row's query: see `ranking.lift`. Rows are the first queries."""
-        shares = np.zeros(chunks.shape)
-        for group in self._groups:
-            for place, row in enumerate(group.rows):
-                if row < len(chunks):
-                    shares[row] = group.name_shares(place, chunks[row], params)
-        return shares
+    def name_shares(self, pool: LanePool, params: BM25Params) -> Floats:
+        def computed() -> Floats:
+            shares = np.zeros(pool.chunks.shape)
+            for group in self._groups:
+                for place, row in enumerate(group.rows):
+                    shares[row] = group.name_shares(place, pool.chunks[row], params)
+            return shares
 
-    def answered(self, lane: IntArray, params: BM25Params) -> NDArray[np.bool_]:
-        """Return which queries have a list whatever the cosines: see `ranking.silence`. Rows are the first queries.
+        return self._lifts.get(pool, computed)
 
-        `lane` has the first chunks of the keyword lane.
-        """
-        answered = np.zeros(len(lane), np.bool_)
-        for group in self._groups:
-            for place, row in enumerate(group.rows):
-                if row < len(lane):
+    def answered(self, config: RetrievalConfig) -> Mask:
+        params, lane = config.bm25.params, self._first_by_words(config)
+
+        def computed() -> Mask:
+            answered = np.zeros(self._n, np.bool_)
+            for group in self._groups:
+                for place, row in enumerate(group.rows):
                     answered[row] = group.answered(place, lane[row], params)
-        return answered
+            return answered
+
+        return self._answered.get((filter_key(config), params, lane.shape[1]), computed)
+
+    def worded(self, config: RetrievalConfig, rows: Mask) -> Mask:
+        lane, worded = self._first_by_words(config), np.zeros(self._n, np.bool_)
+        for row in rows.nonzero()[0].tolist():
+            chunks = (chunk for chunk in lane[row].tolist() if chunk >= 0)
+            worded[row] = any(self._query_terms[row] <= self._terms_of(chunk) for chunk in chunks)
+        return worded
+
+    def _first_by_words(self, config: RetrievalConfig) -> IntArray:
+        depth = worded_depth(config) if config.retrieval.keyword else 0
+        return self.keyword(filter_key(config), config.bm25.params)[:, :depth]
+
+    def _terms_of(self, chunk: int) -> frozenset[str]:
+        def read() -> frozenset[str]:
+            (row,) = self.index.rows([chunk])
+            return terms_of(row, self.language)
+
+        return self._chunk_terms.get(chunk, read)
+
+    @property
+    def language(self) -> str:
+        return self.index.language
 
     @cached_property
     def floors(self) -> Floats:
-        """The floor of each query's reader: see `ranking.silence`."""
         floors = np.empty(self._n)
         for group in self._groups:
             floors[group.rows] = floor_of(group.index)
@@ -241,6 +278,10 @@ class CachedLanes:
     def _passing(self, group: _Group, key: FilterKey, chunks: IntArray) -> Mask:
         passes: Mask = chunks >= 0
         return passes & group.passing(key)[chunks] if key else passes
+
+
+def filter_key(config: RetrievalConfig) -> FilterKey:
+    return tuple(sorted(config.conditions.items()))
 
 
 def _first(chunks: IntArray, passes: Mask) -> IntArray:

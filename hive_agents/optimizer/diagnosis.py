@@ -11,10 +11,9 @@ import numpy as np
 from hive_agents.evaluation import GoldenQuery
 from hive_agents.evaluation.metrics import discount, ideal_dcg
 from hive_agents.index import HALF_LIFE, AnyIndex
-from hive_agents.optimizer.cached_lanes import IntArray
 from hive_agents.optimizer.lane_cache import LaneCache, Ranked, Scores
 from hive_agents.optimizer.space import HALF_LIVES, apply, boost_words, date_fields, filterable_values, parsed
-from hive_agents.ranking import RetrievalConfig
+from hive_agents.ranking import IntArray, RetrievalConfig
 
 Cause = Literal[
     "category_distractor",

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from hive_agents.index import AnyIndex
 from hive_agents.models.embedding import CachedReranker, Relevance, Reranker
 from hive_agents.optimizer.budget import SearchBudget
-from hive_agents.optimizer.cached_lanes import Floats, IntArray
-from hive_agents.ranking import SearchEngine, reranked_texts
+from hive_agents.ranking import Floats, IntArray, SearchEngine, reranked_texts
 
 _AT_ONCE = 4
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.optimizer.cached_lanes import Floats
+from hive_agents.ranking import Floats
 
 ConfigChange = dict[str, Any]
 EQUAL = 1e-12

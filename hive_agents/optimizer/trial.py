@@ -14,9 +14,9 @@ from hive_agents.evaluation import GoldenSet, Reach, percentile
 from hive_agents.gate import falling_tags
 from hive_agents.goals import Goal
 from hive_agents.judging import EvaluationRule, FeedbackContext, HybridJudge, Judgment, JudgmentAction, Signal
-from hive_agents.optimizer.cached_lanes import Floats
 from hive_agents.optimizer.lane_cache import Scores
 from hive_agents.optimizer.selection import EQUAL, standard_error
+from hive_agents.ranking import Floats
 from hive_agents.workspace.settings import Gate
 
 TrialVerdict = Literal["accept", "retry"]

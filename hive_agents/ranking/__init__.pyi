@@ -19,7 +19,7 @@ from .config import (
     read_config as read_config,
 )
 from .cutoff import (
-    occurrences as occurrences,
+    Lists as Lists,
 )
 from .deployed import (
     DEPLOYMENTS as DEPLOYMENTS,
@@ -42,8 +42,12 @@ from .explain import (
     explain_text as explain_text,
 )
 from .fusion import (
-    rank_step as rank_step,
-    rrf_scores as rrf_scores,
+    Floats as Floats,
+    IntArray as IntArray,
+    LanePool as LanePool,
+    best_columns as best_columns,
+    joined as joined,
+    multiplied as multiplied,
 )
 from .hits import (
     Hit as Hit,
@@ -65,11 +69,14 @@ from .silence import (
 from .stages import (
     Search as Search,
     finish as finish,
+    fused_scores as fused_scores,
     multipliers as multipliers,
+    needs_nearness as needs_nearness,
     needs_vectors as needs_vectors,
     require_words as require_words,
     reranked_texts as reranked_texts,
     retrieve as retrieve,
+    silent as silent,
     terms_of as terms_of,
     worded_depth as worded_depth,
 )

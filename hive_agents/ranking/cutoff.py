@@ -1,49 +1,129 @@
-"""The cut-off of dynamic-k, and the count of chunks of the same document."""
+"""What becomes of fused rankings: reranked, thinned and cut, with a row for each of n queries."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.ranking.fusion import rank_step
+from hive_agents.ranking.config import Rerank, RetrievalConfig
+from hive_agents.ranking.fusion import Floats, IntArray, rank_step
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Rankings in progress, best first, shape `(n, depth)`; `order` has the columns of a pool.
+
+    `scores` are the fused ones. `relevance` is -inf for chunks that weren't reranked, `seconds` what that took a row.
+    `available` counts all candidates of each row, shape `(n,)`; columns after them are undefined.
+    """
+
+    order: IntArray
+    scores: Floats
+    available: IntArray
+    documents: IntArray
+    relevance: Floats | None = None
+    seconds: Floats | None = None
+
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """The places with a candidate."""
+        inside: NDArray[np.bool_] = np.arange(self.order.shape[1])[None, :] < self.available[:, None]
+        return inside
+
+    @property
+    def descending(self) -> Floats:
+        """The fused scores of the available candidates, best first, whatever their order in the list."""
+        if self.relevance is None:
+            return self.scores
+        best: Floats = -np.sort(-np.where(self.inside, self.scores, -1.0), axis=1)
+        return best
+
+    def reranked(self, relevance: Floats, seconds: Floats | None = None) -> Lists:
+        """Return the lists by relevance; chunks without one follow in their present order."""
+        columns = np.argsort(-relevance, axis=1, kind="stable")
+        return self._reordered(columns, self.available, relevance, seconds)
+
+    def at_most(self, per_document: int | None) -> Lists:
+        """Return the lists with so many chunks of a document at most; dropped ones move after the others."""
+        if per_document is None:
+            return self
+        # Places after the candidates must not count as occurrences: each gets a document number of its own.
+        documents = np.where(self.inside, self.documents, -1 - np.arange(self.order.shape[1])[None, :])
+        return self._only(self.inside & (occurrences(documents) < per_document))
+
+    def above(self, rerank: Rerank) -> Lists:
+        """Return the lists without chunks of a relevance below the floor, which move after the others."""
+        if not rerank.enabled or rerank.floor is None or self.relevance is None:
+            return self
+        return self._only(self.inside & ((self.relevance >= rerank.floor) | np.isneginf(self.relevance)))
+
+    def lengths(self, config: RetrievalConfig) -> IntArray:
+        """Return the length of each list, by dynamic-k and `top_k`; shape `(n,)`."""
+        retrieval, dynamic = config.retrieval, config.dynamic_k
+        if not dynamic.enabled:
+            return np.minimum(self.available, retrieval.top_k)
+        limit = min(retrieval.top_k, config.max_results)
+        return dynamic_k(
+            self.descending,
+            np.minimum(self.available, limit),
+            dynamic.gap_threshold_factor,
+            dynamic.min_results,
+            weights=retrieval.lane_weights,
+            rrf_k=retrieval.rrf_k,
+        )
+
+    def _only(self, mask: NDArray[np.bool_]) -> Lists:
+        columns = np.argsort(~mask, axis=1, kind="stable")
+        return self._reordered(columns, mask.sum(axis=1), self.relevance, self.seconds)
+
+    def _reordered(
+        self, columns: IntArray, available: IntArray, relevance: Floats | None, seconds: Floats | None
+    ) -> Lists:
+        rows = np.arange(len(columns))[:, None]
+        return Lists(
+            self.order[rows, columns],
+            self.scores[rows, columns],
+            available,
+            self.documents[rows, columns],
+            None if relevance is None else relevance[rows, columns],
+            seconds,
+        )
 
 
 def dynamic_k(
-    scores: Sequence[float],
+    scores: Floats,
+    upto: IntArray,
     factor: float,
     min_results: int,
-    max_results: int,
     *,
     weights: Sequence[float] = (1.0, 1.0),
     rrf_k: int = 60,
-) -> int:
-    """Return the length of the list to return from the fused `scores` (best first).
+) -> IntArray:
+    """Return the length of each list, of `upto` places at most; `scores`, shape `(n, depth)`, are best first.
 
     With g_i = score_{i-1} - score_i, the list ends before the first rank i > `min_results` where g_i is over
     `factor` times the mean of the gaps before it. The first gap never ends the list. The mean counts as at least the
     gap of one rank step in every lane, so that a gap after a tie at the top isn't taken for a cliff.
 
-    >>> dynamic_k([.0328, .0318, .0307, .0295, .0281, .0266, .0198], 3.0, 1, 10)
-    6
-    >>> tie = [1/61 + 1/62, 1/62 + 1/61, 2/63, 2/64]
-    >>> dynamic_k(tie, 3.0, 1, 10)
-    4
+    >>> published = [.0328, .0318, .0307, .0295, .0281, .0266, .0198]
+    >>> tie = [1/61 + 1/62, 1/62 + 1/61, 2/63, 2/64, 0, 0, 0]
+    >>> dynamic_k(np.array([published, tie]), np.array([7, 4]), 3.0, 1).tolist()
+    [6, 4]
     """
-    limit = min(len(scores), max_results)
-    total = 0.0
-    for rank in range(2, limit + 1):
-        gap = scores[rank - 2] - scores[rank - 1]
-        if rank > 2 and rank > min_results:
-            mean = max(total / (rank - 2), rank_step(rank, weights, rrf_k))
-            if gap > factor * mean:
-                return rank - 1
-        total += gap
-    return limit
+    most = min(int(upto.max(initial=0)), scores.shape[1])
+    if most < 3:
+        return upto
+    gaps = scores[:, : most - 1] - scores[:, 1:most]
+    ranks = np.arange(3, most + 1)
+    means = np.maximum(gaps.cumsum(axis=1)[:, :-1] / (ranks - 2), rank_step(ranks, weights, rrf_k))
+    stops = (gaps[:, 1:] > factor * means) & (ranks <= upto[:, None]) & (ranks > min_results)
+    return np.where(stops.any(axis=1), stops.argmax(axis=1) + 2, upto)
 
 
-def occurrences(documents: NDArray[np.int64]) -> NDArray[np.intp]:
+def occurrences(documents: IntArray) -> NDArray[np.intp]:
     """Return for each place the number of earlier places with the same document, along the last axis; any shape.
 
     >>> occurrences(np.array([7, 3, 7, 7, 3])).tolist()

@@ -11,7 +11,7 @@ from hive_agents.base import HiveError, did_you_mean
 from hive_agents.index import ChunkNumbers, Condition, Lane, LaneIndex, SqliteIndex
 from hive_agents.ranking.config import RetrievalConfig
 from hive_agents.ranking.engine import SearchEngine
-from hive_agents.ranking.lift import lifts
+from hive_agents.ranking.lift import lift_weight, name_shares
 from hive_agents.ranking.stages import applied_boosts
 
 
@@ -53,7 +53,7 @@ def _explained(
             lanes["keyword"] = _best(index.keyword(query, index.n_chunks, params, mask), own_chunks)
         if config.retrieval.vector:
             lanes["vector"] = _best(index.vector([query], index.n_chunks, mask)[0], own_chunks)
-    candidates = search.fused.chunks
+    candidates, boosts = search.fused.chunks, applied_boosts(index, query, config.boosts)
     fused = next((place for place, chunk in enumerate(candidates.tolist(), start=1) if chunk in own_chunks), None)
     return {
         "doc_id": doc_id,
@@ -63,7 +63,7 @@ def _explained(
         "fused_rank": fused,
         "fused_documents": fused and len(np.unique(index.document_numbers(candidates[:fused]))),
         "filtered_by": refused,
-        "boost": float(index.factors(applied_boosts(index, query, config), chunks[:1])[0]) if len(chunks) else 1.0,
+        "boost": float(index.factors(boosts, chunks[:1])[0]) if len(chunks) else 1.0,
         "lift": _lift(index, query, candidates[[chunk in own_chunks for chunk in candidates.tolist()]], config),
         "per_document": config.retrieval.per_document,
         "lanes": lanes,
@@ -102,7 +102,9 @@ def explain_text(facts: dict[str, Any]) -> str:
 
 def _lift(index: LaneIndex, query: str, chunks: ChunkNumbers, config: RetrievalConfig) -> float:
     """Return the highest factor of these chunks for the names of the question."""
-    return float(lifts(index, query, chunks, config).max(initial=1.0))
+    if weight := lift_weight(config, index.language):
+        return 1.0 + weight * float(name_shares(index, query, chunks, config.bm25.params).max(initial=0.0))
+    return 1.0
 
 
 def _passes(index: LaneIndex, field: str, condition: Condition, chunks: ChunkNumbers) -> bool:

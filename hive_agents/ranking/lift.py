@@ -28,12 +28,6 @@ def lift_weight(config: RetrievalConfig, analyzer: str) -> float:
     return lift.weight if lift.weight is not None else float(lift.enabled or is_exact(analyzer))
 
 
-def lifts(index: LaneIndex, query: str, chunks: ChunkNumbers, config: RetrievalConfig) -> NDArray[np.float64]:
-    """Return the factor of each chunk: 1 + weight · s · (1 + s), s = Σ idf of the query's names in it / Σ idf of its
-    content."""
-    return 1.0 + lift_weight(config, index.language) * name_shares(index, query, chunks, config.bm25.params)
-
-
 def name_shares(
     index: LaneIndex, query: str, chunks: ChunkNumbers, params: BM25Params = BM25Params()
 ) -> NDArray[np.float64]:

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,27 @@ from numpy.typing import NDArray
 from hive_agents.base import HiveError
 from hive_agents.base.files import require_short
 from hive_agents.documents import terms, words
-from hive_agents.index import ChunkFactors, ChunkNumbers, ChunkRow, Lane, LaneIndex, Mask
+from hive_agents.index import BM25Params, ChunkFactors, ChunkNumbers, ChunkRow, Lane, LaneIndex, Mask
 from hive_agents.models.embedding import Reranker
 from hive_agents.ranking.config import RetrievalConfig
-from hive_agents.ranking.cutoff import dynamic_k, occurrences
-from hive_agents.ranking.fusion import Fused, boosted, by_boilerplate, rrf
-from hive_agents.ranking.lift import lift_weight, lifts
+from hive_agents.ranking.cutoff import Lists
+from hive_agents.ranking.fusion import (
+    Floats,
+    Fused,
+    IntArray,
+    LanePool,
+    best_columns,
+    by_boilerplate,
+    joined,
+    multiplied,
+    rrf,
+)
+from hive_agents.ranking.lift import lift_weight, name_shares
 from hive_agents.ranking.silence import floor_of, is_answered
 
 WORDED = 10
 """Chunks of the keyword lane that are checked for having every word of the query."""
 
-Boosts = dict[str, dict[str, float]]
 CutReason = Literal["none", "top_k", "gap", "max_results", "floor", "exhausted", "abstain"]
 
 
@@ -112,52 +121,119 @@ def admitted(index: LaneIndex, config: RetrievalConfig, within: Mask | None) -> 
     return within if mask is None else mask if within is None else mask & within
 
 
+class Queries(ChunkFactors, Protocol):
+    """What the levers of a config ask of n queries, each over its reader's view: row i of an array is query i's.
+
+    Chunks are the columns of a pool, -1 where there is none, whose figures nobody reads.
+    """
+
+    @property
+    def language(self) -> str:
+        """The name of the index's analyzer."""
+
+    @property
+    def floors(self) -> Floats:
+        """The floor of each query's reader, shape `(n,)`: see `ranking.silence`."""
+
+    def name_shares(self, pool: LanePool, params: BM25Params) -> Floats:
+        """Return the names' share of each of a pool's chunks: see `ranking.lift`."""
+
+    def answered(self, config: RetrievalConfig) -> Mask:
+        """Return which queries have a list whatever the cosines, shape `(n,)`: see `ranking.silence`."""
+
+    def worded(self, config: RetrievalConfig, rows: Mask) -> Mask:
+        """Return which of some queries have a chunk with all their words among the first, shape `(n,)`."""
+
+
+def fused_scores(pool: LanePool, config: RetrievalConfig, candidates: int | None = None) -> tuple[Floats, IntArray]:
+    """Return `rrf` of a pool by a config; `candidates` replaces its own."""
+    retrieval = config.retrieval
+    lanes = ([pool.keyword] if retrieval.keyword else []) + ([pool.vector] if retrieval.vector else [])
+    return rrf(pool, lanes, retrieval.lane_weights, retrieval.rrf_k, candidates or retrieval.candidates)
+
+
+def multipliers(of: Queries, config: RetrievalConfig, pool: LanePool) -> Iterator[Floats]:
+    """Yield the factors of the fused scores, each in the shape of the pool."""
+    if config.boosts:
+        yield of.factors(config.boosts, pool.chunks)
+    if config.boilerplate.weight < 1:
+        yield by_boilerplate(of.boilerplate_shares(pool.chunks), config.boilerplate.weight)
+    if weight := lift_weight(config, of.language):
+        yield 1.0 + weight * of.name_shares(pool, config.bm25.params)
+
+
+def silent(of: Queries, nearest: Floats, config: RetrievalConfig) -> Mask:
+    """Return which queries have no list since nothing is near; `nearest` are their best cosines, shape `(n,)`."""
+    abstain, quiet = config.abstain, np.zeros(len(nearest), np.bool_)
+    if abstain.min_cosine is not None:
+        quiet = nearest < abstain.min_cosine
+        if abstain.unless_all_words and config.retrieval.keyword:
+            quiet &= ~of.worded(config, quiet)
+    if abstain.enabled and not quiet.all():
+        unanswered = ~of.answered(config)
+        if unanswered.any():
+            quiet |= unanswered & (nearest < of.floors)
+    return quiet
+
+
+@dataclass(frozen=True)
+class _Query:
+    """One query over an index: n = 1."""
+
+    index: LaneIndex
+    text: str
+    first: ChunkNumbers
+    """The first chunks of the keyword lane."""
+
+    @property
+    def language(self) -> str:
+        return self.index.language
+
+    @property
+    def floors(self) -> Floats:
+        return np.array([floor_of(self.index)])
+
+    def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: IntArray) -> Floats:
+        return self.index.factors(applied_boosts(self.index, self.text, boosts), chunks)
+
+    def boilerplate_shares(self, chunks: IntArray) -> Floats:
+        return self.index.boilerplate_shares(chunks)
+
+    def name_shares(self, pool: LanePool, params: BM25Params) -> Floats:
+        return name_shares(self.index, self.text, pool.chunks[0], params)[None]
+
+    def answered(self, config: RetrievalConfig) -> Mask:
+        return np.array([is_answered(self.index, self.text, self.first, config.bm25.params)])
+
+    def worded(self, config: RetrievalConfig, rows: Mask) -> Mask:
+        return rows & has_all_words(self.index, self.text, self.first.tolist()) if rows.any() else rows
+
+
 def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> Search:
     """Return the fused and boosted candidates of ranked lanes; a lane that only abstention needs is not fused."""
-    abstains = _abstains(index, query, lanes, config)
+    none = Lane(np.empty(0, np.intp), np.empty(0, np.float32))
+    keyword, vector = lanes.get("keyword", none), lanes.get("vector", none)
     if not config.retrieval.vector:
-        lanes = {"keyword": lanes["keyword"]}
-    fused = rrf(list(lanes.values()), config.retrieval.lane_weights, config.retrieval.rrf_k)
-    factors = list(multipliers(index, config, applied_boosts(index, query, config), fused.chunks))
-    if lift_weight(config, index.language):
-        factors.append(lifts(index, query, fused.chunks, config))
-    fused = boosted(fused, factors)
-    documents = index.document_numbers(fused.chunks)
-    order: NDArray[np.intp] = np.arange(len(fused))
-    if abstains:
-        return Search(query, lanes, fused, documents, order[:0], {}, Cut("abstain", 0))
-    return Search(query, lanes, fused, documents, order, {}, Cut("none", len(fused)))
+        lanes = {"keyword": keyword}
+    pool = joined(*(lanes.get(name, none).chunks[None] for name in ("keyword", "vector")))
+    of = _Query(index, query, keyword.chunks[: worded_depth(config)])
+    scores, available = fused_scores(pool, config, pool.depth)  # its lanes end where they should
+    scores = multiplied(scores, multipliers(of, config, pool))
+    order = best_columns(scores, scores.shape[1])[0, : available[0]]
+    ranks = {"keyword": pool.keyword, "vector": pool.vector}
+    fused = Fused(pool.chunks[0, order], scores[0, order], tuple(ranks[name][0, order] for name in lanes))
+    documents, places = index.document_numbers(fused.chunks), np.arange(len(fused))
+    if needs_nearness(config) and silent(of, vector.scores[:1].max(initial=-np.inf, keepdims=True), config)[0]:
+        return Search(query, lanes, fused, documents, places[:0], {}, Cut("abstain", 0))
+    return Search(query, lanes, fused, documents, places, {}, Cut("none", len(fused)))
 
 
-def multipliers(
-    of: ChunkFactors, config: RetrievalConfig, boosts: Boosts, chunks: NDArray[Any]
-) -> Iterator[NDArray[np.float64]]:
-    """Yield the factors of the chunks' fused scores, in the shape of `chunks`."""
-    if boosts:
-        yield of.factors(boosts, chunks)
-    if config.boilerplate.weight < 1:
-        yield by_boilerplate(of.boilerplate_shares(chunks), config.boilerplate.weight)
-
-
-def applied_boosts(index: LaneIndex, query: str, config: RetrievalConfig) -> Boosts:
+def applied_boosts(
+    index: LaneIndex, query: str, boosts: Mapping[str, Mapping[str, float]]
+) -> dict[str, Mapping[str, float]]:
     """Return the boosts without those of a field of which the query names a value: who asks for a draft wants it."""
-    named = index.named(query, config.boosts) if config.boosts else ()
-    return {field: boost for field, boost in config.boosts.items() if field not in named}
-
-
-def _abstains(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> bool:
-    """Return whether no result is near enough."""
-    if not needs_nearness(config):
-        return False
-    nearest = float(lanes["vector"].scores[0]) if len(lanes["vector"].scores) else -np.inf
-    first = lanes["keyword"].chunks[: worded_depth(config)] if config.retrieval.keyword else np.empty(0, np.intp)
-    floor = config.abstain.min_cosine
-    if floor is not None and nearest < floor:
-        worded = config.abstain.unless_all_words and has_all_words(index, query, first.tolist())
-        if not worded:
-            return True
-    answered = not config.abstain.enabled or is_answered(index, query, first, config.bm25.params)
-    return not answered and nearest < floor_of(index)
+    named = index.named(query, boosts)
+    return {field: boost for field, boost in boosts.items() if field not in named}
 
 
 def needs_nearness(config: RetrievalConfig) -> bool:
@@ -200,9 +276,9 @@ def rerank(
     head = _readable(index, search, positions, config.rerank.candidates, allowed)
     texts = reranked_texts(index, search.fused.chunks[head].tolist())
     scores = dict(zip(head, reranker.relevance(search.query, texts) if texts else [], strict=True))
-    best = sorted(head, key=lambda position: (-scores[position], position))
-    order = np.array([*best, *(position for position in positions if position not in scores)], np.intp)
-    return replace(search, order=order, relevance=scores)
+    lists = _lists(search, search.order, scores)
+    order = lists.order if lists.relevance is None else lists.reranked(lists.relevance).order
+    return replace(search, order=order[0], relevance=scores)
 
 
 def reranked_texts(index: LaneIndex, chunks: Sequence[int]) -> list[str]:
@@ -239,35 +315,29 @@ def finish(search: Search, config: RetrievalConfig, *, kept: NDArray[np.bool_] |
     if search.cut.reason == "abstain":
         return search
     order = search.order if kept is None else search.order[kept[search.order]]
-    if config.retrieval.per_document is not None:
-        order = order[occurrences(search.documents[order]) < config.retrieval.per_document]
-    candidates = len(order)
-    floor = config.rerank.floor if config.rerank.enabled else None
-    if floor is not None:
-        order = np.array([p for p in order.tolist() if search.relevance.get(p, floor) >= floor], np.intp)
-    cut = _cut(search.fused.scores[np.sort(order)], len(order) < candidates, config)
-    return replace(search, order=order, cut=cut)
+    thin = _lists(search, order, search.relevance).at_most(config.retrieval.per_document)
+    lists = thin.above(config.rerank)
+    available, at = int(lists.available[0]), int(lists.lengths(config)[0])
+    reason = _reason(at, available, available < thin.available[0], config)
+    return replace(search, order=lists.order[0, :available], cut=Cut(reason, at))
 
 
-def _cut(scores: NDArray[np.float64], floored: bool, config: RetrievalConfig) -> Cut:
-    """Return the cut; `scores` are the fused ones of the remaining candidates, best first."""
-    top_k, available = config.retrieval.top_k, len(scores)
-    reason: CutReason
+def _lists(search: Search, order: IntArray, relevance: Mapping[int, float]) -> Lists:
+    """Return positions of a search as lists with n = 1."""
+    known = np.array([[relevance.get(position, -np.inf) for position in order.tolist()]]) if relevance else None
+    scores, documents = search.fused.scores[order], search.documents[order]
+    return Lists(order[None], scores[None], np.array([len(order)]), documents[None], known)
+
+
+def _reason(at: int, available: int, floored: bool, config: RetrievalConfig) -> CutReason:
+    """Return why a list ends at `at` of the candidates that are left."""
+    top_k = config.retrieval.top_k
     if config.dynamic_k.enabled:
         limit = min(top_k, config.max_results)
-        at = dynamic_k(
-            scores[:limit].tolist(),
-            config.dynamic_k.gap_threshold_factor,
-            config.dynamic_k.min_results,
-            limit,
-            weights=config.retrieval.lane_weights,
-            rrf_k=config.retrieval.rrf_k,
-        )
         if at < min(limit, available):
-            return Cut("gap", at)
+            return "gap"
         if limit < top_k and available > limit:
-            return Cut("max_results", limit)
+            return "max_results"
     if available > top_k:
-        return Cut("top_k", top_k)
-    reason = "floor" if floored and available < top_k else "exhausted" if available < top_k else "none"
-    return Cut(reason, available)
+        return "top_k"
+    return "floor" if floored and available < top_k else "exhausted" if available < top_k else "none"

@@ -1,9 +1,18 @@
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from hive_agents.ranking.cutoff import dynamic_k
+from hive_agents.ranking import cutoff
 
 PUBLISHED = [0.0328, 0.0318, 0.0307, 0.0295, 0.0281, 0.0266, 0.0198]
+
+
+def dynamic_k(scores: Sequence[float], factor: float, least: int, most: int, **constants: Any) -> int:
+    upto = np.array([min(most, len(scores))])
+    return int(cutoff.dynamic_k(np.array([scores], np.float64), upto, factor, least, **constants)[0])
 
 
 def test_the_published_example_returns_six() -> None:
@@ -45,6 +54,13 @@ def test_short_lists_are_returned_whole() -> None:
     assert [dynamic_k(PUBLISHED[:n], 3.0, 1, 10) for n in range(3)] == [0, 1, 2]
 
 
+def test_a_gap_of_just_the_factor_ends_no_list() -> None:
+    """More than the factor does."""
+    scores = [10.0, 8.0, 6.0]
+    assert dynamic_k([*scores, 0.0], 3.0, 1, 10) == 4
+    assert dynamic_k([*scores, -0.001], 3.0, 1, 10) == 3
+
+
 @given(
     st.lists(st.floats(0, 1), max_size=20).map(lambda scores: sorted(scores, reverse=True)),
     st.floats(0.1, 10),
@@ -60,3 +76,17 @@ def test_the_length_is_between_min_and_max(scores: list[float], factor: float, l
 @given(st.lists(st.floats(0, 1), max_size=20).map(lambda scores: sorted(scores, reverse=True)), st.floats(0.1, 5))
 def test_a_larger_factor_never_returns_less(scores: list[float], factor: float) -> None:
     assert dynamic_k(scores, factor, 1, 20) <= dynamic_k(scores, factor * 2, 1, 20)
+
+
+@given(
+    st.lists(st.tuples(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(1, 20)), min_size=1, max_size=5),
+    st.floats(0.1, 10),
+    st.integers(0, 20),
+)
+def test_each_list_of_many_has_its_own_length(lists: list[tuple[list[float], int]], factor: float, least: int) -> None:
+    scores = np.full((len(lists), 20), -7.0)
+    for row, (values, _) in enumerate(lists):
+        scores[row, : len(values)] = sorted(values, reverse=True)
+    upto = np.array([min(most, len(values)) for values, most in lists])
+    alone = [dynamic_k(sorted(values, reverse=True), factor, least, most) for values, most in lists]
+    assert cutoff.dynamic_k(scores, upto, factor, least).tolist() == alone

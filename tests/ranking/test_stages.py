@@ -13,7 +13,6 @@ from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.index.lanes import Lane
 from hive_agents.ranking import RetrievalConfig, Search, SearchEngine, finish, present, retrieve
-from hive_agents.ranking.cutoff import dynamic_k
 from hive_agents.ranking.fusion import Fused
 from hive_agents.ranking.stages import Cut
 from tests.conftest import DOCUMENTS, config_json
@@ -197,10 +196,3 @@ def test_what_is_just_as_relevant_as_the_floor_stays() -> None:
     search = Search("q", {"keyword": lane}, fused, documents, np.arange(3, dtype=np.intp), relevance, Cut("none", 3))
     found = finish(search, parsed(rerank={"enabled": True, "floor": 0.75}))
     assert found.returned.tolist() == [0, 2], "what no reranker looked at has no relevance to be too little"
-
-
-def test_a_gap_of_just_the_factor_ends_no_list() -> None:
-    """More than the factor does."""
-    scores = [10.0, 8.0, 6.0]
-    assert dynamic_k([*scores, 0.0], 3.0, 1, 10) == 4
-    assert dynamic_k([*scores, -0.001], 3.0, 1, 10) == 3
