@@ -170,6 +170,21 @@ def parts(workspace: Workspace) -> list[Part]:
     return all_parts
 
 
+def let_run(workspace: Workspace) -> dict[str, list[str]]:
+    """Return the parts that are files of code, by the setting which names them: it acts only with them."""
+    root, settings = workspace.root, _settings(workspace)
+    tools, mcp, sources = (settings.get(name) for name in ("tools", "mcp", "sources"))
+    servers = mcp.get("servers") if isinstance(mcp, dict) else None
+    named = {"tools.python": {"tools": tools}}
+    named |= {f"mcp.servers.{name}": {"mcp": {"servers": {name: one}}} for name, one in _entries(servers)}
+    named |= {f"sources.{name}": {"sources": {name: one}} for name, one in _entries(sources)}
+    return {f"{SETTINGS}: {key}": files for key, part in named.items() if (files := sorted(_code(root, part)))}
+
+
+def _entries(table: object) -> list[tuple[str, Any]]:
+    return list(table.items()) if isinstance(table, dict) else []
+
+
 def trust(workspace: Workspace, names: Collection[str] | None = None, *, read: str | None = None) -> set[str]:
     """Record the current parts as trusted, all of them or those of these names, and return them; a `.hive` that was not
     made on this machine is adopted. Of parts whose text was `read`, by its SHA-256, no others.

@@ -7,6 +7,8 @@ import datetime as dt
 import html
 import json
 import re
+import shutil
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -32,6 +34,8 @@ from tests.server.provider import CLIENT, SECRET, open_id_provider
 from tests.server.serving import bearer, sample, served, token
 from tests.server.test_signin import signed_in
 
+MCP_SERVER = Path(__file__).parents[1] / "agents" / "mcp_server.py"
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Workspace:
@@ -54,22 +58,101 @@ async def test_a_part_is_trusted_as_it_was_read(place: Workspace, owner: httpx.A
     toml.write_text(toml.read_text(encoding="utf-8") + '[tools]\npython = ["tools/*.py"]\n', encoding="utf-8")
     shown = (await owner.get("/settings/trust")).text
     assert "WORD = &#39;one&#39;" in shown
-    (read,) = [hash for name, hash in parts(shown) if name == "tools/mine.py"]
+    both = parts(shown)
+    assert {name for name, _ in both} >= {"hive.toml: tools.python", "tools/mine.py"}
+    assert "Read them, and decide once." in shown
     tool.write_text("WORD = 'two'\n", encoding="utf-8")
-    answer = await sent(owner, "/settings/trust", name="tools/mine.py", read=read)
+    answer = await sent(owner, "/settings/trust", part=chosen(both, "hive.toml: tools.python", "tools/mine.py"))
     assert answer.headers["location"] == "/settings/trust?done=another"
-    assert status(place, "tools/mine.py") == "new"
-    (again,) = [hash for name, hash in parts((await owner.get("/settings/trust")).text) if name == "tools/mine.py"]
-    answer = await sent(owner, "/settings/trust", name="tools/mine.py", read=again)
+    assert {status(place, name) for name in ("hive.toml: tools.python", "tools/mine.py")} == {"new"}
+    again = parts((await owner.get("/settings/trust")).text)
+    answer = await sent(owner, "/settings/trust", part=chosen(again, "hive.toml: tools.python", "tools/mine.py"))
     assert answer.headers["location"] == "/settings/trust?done=trusted"
-    assert status(place, "tools/mine.py") == "trusted"
+    assert {status(place, name) for name in ("hive.toml: tools.python", "tools/mine.py")} == {"trusted"}
     (entry,) = audit.recorded(place, "trusted")
-    assert entry["parts"] == ["tools/mine.py"]
+    assert entry["parts"] == ["hive.toml: tools.python", "tools/mine.py"]
+    tool.write_text("WORD = 'three'\n", encoding="utf-8")
+    alone = (await owner.get("/settings/trust")).text  # the line says what it said
+    assert "decide once" not in alone
+    await sent(owner, "/settings/trust", part=chosen(parts(alone), "tools/mine.py"))
+    assert status(place, "tools/mine.py") == "trusted"
+
+
+async def test_of_a_line_and_its_files_those_are_trusted_that_are_ticked(
+    place: Workspace, owner: httpx.AsyncClient
+) -> None:
+    (place.root / "tools").mkdir()
+    for name in ("mine", "other"):
+        (place.root / "tools" / f"{name}.py").write_text(f"WORD = {name!r}\n", encoding="utf-8")
+    toml = place.root / "hive.toml"
+    toml.write_text(toml.read_text(encoding="utf-8") + '[tools]\npython = ["tools/*.py"]\n', encoding="utf-8")
+    found = parts((await owner.get("/settings/trust")).text)
+    await sent(owner, "/settings/trust", part=chosen(found, "hive.toml: tools.python", "tools/mine.py"))
+    told = {one.name: one.status for one in trusted.parts(place)}
+    assert (told["hive.toml: tools.python"], told["tools/mine.py"]) == ("trusted", "trusted")
+    assert told["tools/other.py"] == "new"
+    assert (await sent(owner, "/settings/trust")).headers["location"] == "/settings/trust"
+
+
+async def test_a_server_of_tools_is_added_once_its_line_was_read(place: Workspace, owner: httpx.AsyncClient) -> None:
+    folder = place.root / "notes"
+    folder.mkdir()
+    (folder / "plan").write_text("go slowly", encoding="utf-8")
+    shutil.copy(MCP_SERVER, place.root / "notes.py")
+    form = {"name": "notes", "command": f"'{sys.executable}' notes.py '{folder}'", "read_only": "read_note, secret"}
+    shown = await sent(owner, "/settings/server", **form)
+    assert '+read_only = ["read_note", "secret"]' in html.unescape(shown.text)
+    assert "notes" not in (place.root / "hive.toml").read_text(encoding="utf-8")
+    done = await written(owner, shown)
+    assert done.headers["location"] == "/settings/trust?done=added"
+    now = Workspace(place.root)
+    assert now.settings.mcp.servers["notes"].command == [sys.executable, "notes.py", str(folder)]
+    assert is_trusted(now, "mcp.servers.notes")
+    waiting = (await owner.get("/settings/trust?done=added")).text
+    assert "Begin again now" in waiting
+    assert "notes__read_note" not in workspace_tools(now).names
+    await sent(owner, "/settings/trust", part=chosen(parts(waiting), "notes.py"))
+    known = workspace_tools(Workspace(place.root))
+    assert known["notes__read_note"].side_effect == "read"
+    assert known["notes__write_note"].side_effect == "external"
+    assert [one["file"] for one in audit.recorded(place, "file_changed")] == ["hive.toml"]
+
+
+async def test_the_key_of_a_server_stays_out_of_the_file(
+    place: Workspace, owner: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIVE_CREDENTIAL_KEY", base64.urlsafe_b64encode(b"k" * 32).decode())
+    form = {"name": "desk", "url": "https://tools.example/mcp", "keyed": "1"}
+    shown = await sent(owner, "/settings/server", **form)
+    assert (await written(owner, shown, key=f"Bearer {KEY}")).status_code == 303
+    assert KEY not in (place.root / "hive.toml").read_text(encoding="utf-8")
+    server = Workspace(place.root).settings.mcp.servers["desk"]
+    assert server.headers_ref == {"Authorization": "credential:mcp-desk"}
+    assert CredentialStore(place).get("mcp-desk").reveal() == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"name": ""}, {"name": "a.b"}, {"name": "lab]\nx"}, {"url": ""}, {"url": "ftp://x"}, {"command": "echo 'a"},
+     {"command": "echo a"}],
+)  # fmt: skip
+async def test_what_is_no_server_is_not_written(
+    place: Workspace, owner: httpx.AsyncClient, wrong: dict[str, str]
+) -> None:
+    before = (place.root / "hive.toml").read_bytes()
+    form = {"name": "desk", "url": "https://tools.example/mcp"} | wrong
+    assert (await sent(owner, "/settings/server", **form)).status_code in (400, 409, 422)
+    assert (place.root / "hive.toml").read_bytes() == before
 
 
 def parts(shown: str) -> list[tuple[str, str]]:
-    form = r'name="name" value="([^"]*)"><input type="hidden" name="read" value="([^"]*)"'
-    return [(html.unescape(name), read) for name, read in re.findall(form, shown)]
+    """The name of each part that waits, and what is sent to trust it as it was shown."""
+    sent = [html.unescape(one) for one in re.findall(r'name="part" value="([^"]*)"', shown)]
+    return [(one.partition(" ")[2], one) for one in sent]
+
+
+def chosen(found: list[tuple[str, str]], *names: str) -> list[str]:
+    return [sent for name, sent in found if name in names]
 
 
 def status(place: Workspace, name: str) -> str:
@@ -83,7 +166,9 @@ async def test_what_reaches_elsewhere_is_the_owner_s_to_change(place: Workspace,
         assert (await owner.get(path)).status_code == 200, path
     model = {"name": "lab", "url": "http://127.0.0.1:9/v1", "model": "m"}
     assert (await sent(owner, "/settings/model", **model)).status_code == 403
-    assert (await sent(owner, "/settings/trust", name="hive.toml: server.port", read="0")).status_code == 403
+    assert (await sent(owner, "/settings/trust", part="0 hive.toml: server.port")).status_code == 403
+    server = {"name": "desk", "url": "https://tools.example/mcp"}
+    assert (await sent(owner, "/settings/server", **server)).status_code == 403
     assert (await sent(owner, "/settings/restart", back="models")).status_code == 403
     named = {"issuer": "https://login.example", "client_id": "c", "tenant": "acme", "groups_claim": "groups"}
     assert (await sent(owner, "/settings/signin", **named)).status_code == 403

@@ -145,11 +145,10 @@ KEYED = [
 CONNECTED = [*CONNECTING, *KEYED]
 TRUSTED = [
     press(link("Settings")),
-    press(link("Tools and trust")),
+    press(link("Tools, servers and trust")),
     see("def send_mail"),
-    press(button("Decide about tools/mine.py")),
-    see("It is trusted as it was shown."),
     press(button("Decide about hive.toml: tools.python")),
+    see("It is trusted as it was shown."),
     lacks(button("Decide about hive.toml: tools.python")),
 ]
 ASKED = [
@@ -329,6 +328,18 @@ STORIES = {
         see("Removed."),
         lacks(link("counter")),
     ], beside=a_model),
+    "a server of tools is added": Story([
+        press(link("Settings")),
+        press(link("Tools, servers and trust")),
+        write(labelled("A short name for it"), "desk"),
+        write(labelled("Address"), "https://tools.example/mcp"),
+        write(labelled("Tools of it that only read"), "find, show"),
+        look("a server of tools"),
+        *WRITTEN,
+        see("The server is written, and its line is trusted."),
+        see("mcp.servers.desk"),
+        look("written"),
+    ]),
     "trust is given": Story([
         *TRUSTED[:3],
         look("to be read"),

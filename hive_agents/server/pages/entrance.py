@@ -28,6 +28,7 @@ from hive_agents.server.pages import (
     provider,
     readers,
     settings,
+    trust,
 )
 from hive_agents.server.pages.assets import asset
 from hive_agents.server.pages.language import codes as codes_in, languages
@@ -78,7 +79,8 @@ async def favicon(_: Request) -> Response:
     return RedirectResponse("/static/hive.svg", 303, headers=HEADERS)
 
 
-PARTS = (home, find, chat, library, golden, approvals, optimize, colony, settings, machine, agents, provider, readers)
+PARTS = (home, find, chat, library, golden, approvals, optimize, colony, settings, machine, trust, agents, provider,
+         readers)  # fmt: skip
 routes: list[BaseRoute] = [
     Route("/static/{name}", asset),
     Route("/login", sign_in, methods=["GET"]),

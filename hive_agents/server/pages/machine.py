@@ -1,4 +1,4 @@
-"""The settings of the workspace and its machine: models, trust, schedules, the judge's thresholds, and the records.
+"""The settings of the workspace and its machine: models, schedules, the judge's thresholds, and the records.
 
 What reaches elsewhere or runs code is the workspace owner's to change; other admins see it.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from starlette.responses import Response
 
 from hive_agents.access import LOCAL_TENANT, service_principal
-from hive_agents.base import HiveError, sha256
+from hive_agents.base import HiveError
 from hive_agents.base.files import jsontext, load_value, read_bytes
 from hive_agents.host import examine, record_counts, where
 from hive_agents.judging import judge_stats
@@ -37,12 +37,13 @@ from hive_agents.triggers import (
     trigger_removal,
     trigger_row,
 )
-from hive_agents.workspace import Workspace, is_trusted, trust, trusted
+from hive_agents.workspace import Workspace, is_trusted, trust
 from hive_agents.workspace.settings import FILE, Settings, describe_settings, with_values
 
 pages = Pages()
 MODELS, TRUST, SCHEDULES = "/settings/models", "/settings/trust", "/settings/schedules"
 RECORDS, SIGN_IN = "/settings/records", "/settings/signin"
+BACK_TO = {"signin": SIGN_IN, "trust": TRUST}
 NEXT = 5
 WORST = ("fail", "warn", "ok")
 MENDED_AT = {"active config": "/optimize", "agents": "/colony", "chat models": MODELS, "collections": "/documents",
@@ -103,29 +104,9 @@ async def restart(call: Call) -> Response:
     await call.in_thread(state.listener.require_fit, place)
     call.host.restart(place)
     await state.closing.wait()  # or this server would answer what the browser asks for next
-    answer = seen_other(f"{SIGN_IN if call.sent('back') == 'signin' else MODELS}?done=restarted")
+    answer = seen_other(f"{BACK_TO.get(call.sent('back'), MODELS)}?done=restarted")
     answer.headers["Connection"] = "close"  # it is closed in a moment, and the next request would be lost on it
     return answer
-
-
-@pages.get(TRUST, ADMIN, "settings_trust.html")
-def trust_of(call: Call) -> dict[str, Any]:
-    """What may act here, each part with what it says now; first those that wait."""
-    found = sorted(trusted.parts(call.workspace), key=lambda one: one.status == "trusted")
-    parts = [(one, sha256(one.text)) for one in found]
-    return {"parts": parts, "owner": is_owner(call), "done": done_of(call)}
-
-
-@pages.post(TRUST, ADMIN, "settings_trust.html")
-def give_trust(call: Call) -> Response:
-    """Trust a part as it was shown; one that has changed meanwhile is shown anew."""
-    require_owner(call)
-    name, read = call.sent("name"), call.sent("read")
-    given = trust(call.workspace, [name], read=read)
-    if not given:
-        return seen_other(f"{TRUST}?done=another")
-    audit.append(call.workspace, "trusted", parts=sorted(given), by=call.by)
-    return seen_other(f"{TRUST}?done=trusted")
 
 
 @pages.get(SCHEDULES, ADMIN, "settings_schedules.html")

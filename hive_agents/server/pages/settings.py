@@ -40,7 +40,7 @@ OWNERS = ("signin", "records")
 PEOPLE, PERSON, GROUP, TOKENS = "/settings/people", "/settings/person", "/settings/group", "/settings/tokens"
 LIFETIMES = {"hour": 3600, "day": 86_400, "month": 30 * 86_400, "year": 365 * 86_400}
 RANKED = ("reader", "approver", "operator", "admin")
-DONE = ("written", "removed", "ended", "revoked", "connected", "trusted", "made", "another", "restarted")
+DONE = ("written", "removed", "ended", "revoked", "connected", "trusted", "made", "another", "restarted", "added")
 """What a page may say that it did."""
 
 
