@@ -11,6 +11,7 @@ from hive_agents.base import HiveError, NotFound
 from hive_agents.copilot import drafting, feedback
 from hive_agents.copilot.documents import declared, document_filters, require_known
 from hive_agents.copilot.follow_ups import FollowUp, follow_ups
+from hive_agents.copilot.foreign import searched_for
 from hive_agents.copilot.plan import DocumentFilter, SearchStrategy
 from hive_agents.copilot.reply import fresh_reply, render_reply, viewable_rows
 from hive_agents.copilot.run import QuestionRun, require_question
@@ -219,7 +220,8 @@ class Chat:
         searched = index.select(config.conditions, checked=True)
         if not shown and searched is not None and not searched[chunks].any():
             return {"left out by": "the filters of the config", "config": config.name}
-        ranking = self.engine.present(index, self.engine.retrieve(index, decision.query, config), config)
+        search = self.engine.retrieve(index, searched_for(index, decision.query), config)
+        ranking = self.engine.present(index, search, config)
         ranked = list(dict.fromkeys(hit.doc_id for hit in ranking.hits))
         hit = next((hit for hit in ranking.hits if hit.doc_id == doc_id), None)
         if hit is None and not shown:

@@ -22,7 +22,7 @@ OWN_INDEX = "The search engine can't be asked {when}: this was found in this hos
 WITHHELD = "Rejected: the judge doesn't accept a model's answer, so these are the passages that were found."
 LEFT_OUT = "There are documents that meet the filter, but the search that serves here leaves them out."
 NEAREST = "None of the question's words is in a document that you may read: this is what is nearest by meaning."
-FOREIGN = "The question is in another language than these documents: it was searched by meaning."
+FOREIGN = "The question is in another language than these documents: it was searched for word by word in theirs."
 LONGEST = 160
 _COMPARED = 3
 """How many results, the first, are compared with the first one."""

@@ -12,6 +12,7 @@ from hive_agents.base import count
 from hive_agents.copilot.answer import Answer, Passage, grounded, numbered
 from hive_agents.copilot.asking import passage_weights, weights_in
 from hive_agents.copilot.documents import ordered
+from hive_agents.copilot.foreign import searched_for
 from hive_agents.copilot.language import spoken
 from hive_agents.copilot.notices import notice
 from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage
@@ -23,7 +24,6 @@ from hive_agents.copilot.tallies import cell_in, tallied
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.unknown import mended, still_known, unknown_version, unknown_words
 from hive_agents.copilot.vocabulary import Vocabulary
-from hive_agents.documents import LANGUAGES, language_of, spoken_language
 from hive_agents.index import ChunkRow, ScopedIndex
 from hive_agents.models import Chain, ModelError
 
@@ -96,7 +96,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         version, words = _unknown(session, decision, rows)
         left_out = not results and session.knows_all and leaves_out(session, decision)
         update = {"unknown_version": version, "unknown": words, "left_out": left_out}
-        outcome = outcome.model_copy(update=update | {"by_meaning": _by_meaning(session, decision, results)})
+        outcome = outcome.model_copy(update=update | {"by_meaning": _by_meaning(session, decision, results, words)})
     if judged is not None:
         judgment = judged.judgment
         shown = AnswerJudgment(action=judgment.action.value, escalation_reason=judgment.escalation_reason)
@@ -130,19 +130,17 @@ def _unknown(session: TurnSession, decision: RouterDecision, rows: Sequence[Chun
 
 
 def _by_meaning(
-    session: TurnSession, decision: RouterDecision, results: Sequence[Result]
+    session: TurnSession, decision: RouterDecision, results: Sequence[Result], unknown: Sequence[str]
 ) -> Literal["words", "language"] | None:
     """Return why results were found by meaning: no document has the question's words, or it is in another language."""
-    compared = any(result.relevance_source == "cosine" for result in results)
-    if decision.strategy is SearchStrategy.METADATA_ONLY or not compared or not session.knows_all:
+    if decision.strategy is SearchStrategy.METADATA_ONLY or not results or not session.knows_all:
         return None
     weights = weights_in(session.known, decision.query).values()
     known = sum(weight > 0 for weight in weights)
-    language = language_of(session.index.language)
-    foreign = language in LANGUAGES and spoken_language(decision.query, language) != LANGUAGES[language]
-    if foreign and known * 2 < len(weights):
+    if unknown and known * 2 < len(weights) and searched_for(session.index, decision.query) != decision.query:
         return "language"
-    return None if known else "words"
+    compared = any(result.relevance_source == "cosine" for result in results)
+    return "words" if compared and not known else None
 
 
 async def _with_canary(session: TurnSession, decision: RouterDecision, results: list[Result]) -> list[Result]:
@@ -304,7 +302,7 @@ def result_rows(
     unfold: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the JSON of results that have passed the gate, best first; `rows` are their chunks."""
-    question = "" if decision.strategy is SearchStrategy.METADATA_ONLY else decision.query
+    question = "" if decision.strategy is SearchStrategy.METADATA_ONLY else searched_for(index, decision.query)
     weights = passage_weights(index, question) if question else {}
     shown = []
     for rank, (result, row) in enumerate(zip(results, rows, strict=True), start=1):

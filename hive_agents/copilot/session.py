@@ -20,6 +20,7 @@ from hive_agents.base import EngineFault, NoModel
 from hive_agents.base.files import Format
 from hive_agents.copilot.answer import Answer
 from hive_agents.copilot.documents import Cursors, DatedRow, declared
+from hive_agents.copilot.foreign import searched_for
 from hive_agents.copilot.outcome import Trace
 from hive_agents.copilot.plan import DocumentFilter, PastTurn
 from hive_agents.copilot.threads import ModelAnswer
@@ -293,6 +294,13 @@ class TurnSession:
     def _away_since(self, kind: str) -> str | None:
         since = self.engine.breakers[kind].since
         return None if since is None else f"{since:%Y-%m-%d %H:%M} UTC"
+
+    def searched(self, question: str) -> tuple[str, RetrievalConfig]:
+        """Return what is searched for and the config for it: one in another language than the documents' is never
+        answered by nothing."""
+        text = searched_for(self.index, question)
+        never = self.config.abstain.model_copy(update={"min_cosine": None, "enabled": False})
+        return text, self.config if text == question else self.config.model_copy(update={"abstain": never})
 
     def cursors(self, filters: Sequence[DocumentFilter]) -> Cursors:
         """Return the cursors of this reader's list by these filters."""

@@ -168,6 +168,7 @@ def _retrieved(session: TurnSession, state: TurnState) -> TurnUpdate:
         return _rows(session, decision, state["doc_id"])
     if decision.route == "documents.doc_context":
         return _inside_document(session, decision, state["doc_id"])
+    query, config = session.searched(decision.query)
     if decision.strategy is SearchStrategy.HYBRID:
         if session.universe is None:
             session.universe = _universe(session, decision.filters)
@@ -176,8 +177,8 @@ def _retrieved(session: TurnSession, state: TurnState) -> TurnUpdate:
         candidates = adaptive(
             session.engine,
             session.index,
-            decision.query,
-            session.config,
+            query,
+            config,
             session.universe,
             threshold=session.settings.hybrid_threshold,
             overfetch=session.settings.overfetch,
@@ -187,7 +188,7 @@ def _retrieved(session: TurnSession, state: TurnState) -> TurnUpdate:
         search, session.count = candidates.search, candidates.count
         session.trace.hybrid = {"branch": candidates.branch, "count": candidates.count}
     else:
-        search = session.engine.retrieve(session.index, decision.query, session.config, depth=state["depth"])
+        search = session.engine.retrieve(session.index, query, config, depth=state["depth"])
     session.found.search = search
     return {"candidates": len(search.fused)}
 
@@ -211,8 +212,9 @@ def _inside_document(session: TurnSession, decision: RouterDecision, doc_id: str
         # No passage matches "summarize this"; a document's beginning is its best summary.
         session.found.opening = session.index.rows(chunks[: session.settings.top_k].tolist())
         return {"candidates": len(session.found.opening)}
-    config = session.config.model_copy(update={"filters": {}})
-    session.found.search = session.engine.retrieve(session.index, decision.query, config, within=inside)
+    query, config = session.searched(decision.query)
+    config = config.model_copy(update={"filters": {}})
+    session.found.search = session.engine.retrieve(session.index, query, config, within=inside)
     return {"candidates": len(session.found.search.fused)}
 
 

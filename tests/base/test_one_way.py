@@ -17,6 +17,7 @@ ALLOWED = {
     "hive_agents/cli/label.py": "a file of questions that the user names",
     "hive_agents/cli/main.py": "/dev/null",
     "hive_agents/cli/terminal.py": "/dev/null",
+    "hive_agents/copilot/foreign.py": "shipped with the package",
     "hive_agents/copilot/language.py": "shipped with the package",
     "hive_agents/judging/german.py": "the package's own table of words",
     "hive_agents/documents/content.py": "shipped with the package",
