@@ -69,6 +69,7 @@ from .moving import (
     follow_moves as follow_moves,
 )
 from .proposals import (
+    NO_LONGER as NO_LONGER,
     Declaration as Declaration,
     chosen_declarations as chosen_declarations,
     proposed_declarations as proposed_declarations,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base import HiveError, did_you_mean
-from hive_agents.documents import Collection, FieldSchema, date_bound, iso_date, keyword_text, words
+from hive_agents.documents import NO_LONGER, Collection, FieldSchema, date_bound, iso_date, keyword_text, words
 from hive_agents.index.boosts import HALF_LIFE, BoostKey, boost_key, by_age, newest_day
 from hive_agents.index.filters import Condition, Scalar
 from hive_agents.index.generation import stored_value
@@ -78,7 +78,8 @@ class FieldValues:
     def named(self, query: str, fields: Iterable[str]) -> frozenset[str]:
         """Return those of the fields of which the query names a value, or what readers call it.
 
-        Of a date a year is enough; a boolean field is named by its own name.
+        Of a date a year is enough; a boolean field is named by its own name. Where documents say that they no longer
+        hold, a past year of the documents names a time at which they did.
         """
         said = words(query)
 
@@ -102,7 +103,15 @@ class FieldValues:
         if schema.type == "date":
             known += [value[:4] for value in known]
         known += [name for value in known for name in schema.synonyms.get(value, ())]
+        if any(value.lower() in NO_LONGER for value in known):
+            known += self._past_years()
         yield from (phrase for phrase in map(tuple, map(words, known)) if phrase)
+
+    def _past_years(self) -> list[str]:
+        """Return the years from the oldest date of a document up to the one before the newest."""
+        dates = [name for name in self._collection.filterable if self._collection.fields[name].type == "date"]
+        years = sorted({int(value[:4]) for name in dates for value, _ in self.values(name)})
+        return [str(year) for year in range(years[0], years[-1])] if years else []
 
     def missing(self, field: str, boost: Mapping[str, float]) -> list[HiveError]:
         """Return a HIVE-208 for each boosted value that no document has."""

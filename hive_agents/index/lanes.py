@@ -166,7 +166,7 @@ class LaneIndex(ChunkFactors, Protocol):
         """Return a document's chunks in order; empty for an unknown document."""
 
     def named(self, query: str, fields: Iterable[str]) -> frozenset[str]:
-        """Return those of the fields of which the query names a value."""
+        """Return those of the fields of which the query names a value; `FieldValues.named` says how."""
 
     def values(self, field: str) -> list[tuple[str, int]]:
         """Return the values of a field with the number of documents that have each."""

@@ -141,6 +141,23 @@ def test_a_boost_switches_off_where_the_question_names_a_value_of_its_field(inde
     assert order(asked, config) == order(asked, plain)
 
 
+def test_what_no_longer_holds_is_not_demoted_for_who_asks_about_a_past_year(text_workspace: Workspace) -> None:
+    """A retired procedure of 2023 answers what held then, and not what holds in the newest year of the documents."""
+    text_workspace.index()
+    index = text_workspace.engine().index("kb")
+    config, plain = parsed("keyword", boosts={"status": {"retired": 0.1}}), parsed("keyword")
+    for year, off in (("2023", True), ("2025", False), ("1999", False)):
+        asked = f"how were pipettes calibrated in {year}"
+        boosted, before = (retrieve(index, asked, by).fused.scores.tolist() for by in (config, plain))
+        assert (boosted == before) == off, year
+
+
+def test_a_state_is_named_by_no_year_where_every_document_still_holds(text_workspace: Workspace) -> None:
+    (text_workspace.documents / "guides" / "pipettes.md").unlink()
+    text_workspace.index()
+    assert text_workspace.engine().index("kb").named("what held in 2024", ["status"]) == set()
+
+
 @pytest.mark.parametrize(
     ("query", "named"),
     [
@@ -149,6 +166,8 @@ def test_a_boost_switches_off_where_the_question_names_a_value_of_its_field(inde
         ("what was public before", {"public"}),
         ("is it true that drafty rooms rotate", set()),
         ("what held in 2025", {"effective"}),
+        ("what held in 2024", {"effective", "status"}),
+        ("what held in 2022", set()),
     ],
 )
 def test_a_value_is_named_by_whole_words_a_year_or_the_field_of_a_yes(

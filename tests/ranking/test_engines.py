@@ -43,6 +43,10 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "filters": {"status": {"not": ["retired"]}, "updated": {"gte": "2020-01-01"}},
         "boosts": {"category": {"faqs": 0.5, "api-docs": 1.3}, "updated": {"half_life_days": 300}},
     },
+    "current": {
+        "retrieval": {"method": "hybrid", "top_k": 10},
+        "boosts": {"status": {"retired": 0.3}, "updated": {"half_life_days": 2000}},
+    },
     "plain": {"retrieval": {"method": "keyword", "top_k": 10}},
     "thinned": {
         "retrieval": {"method": "keyword", "top_k": 10, "per_document": 1},
@@ -97,20 +101,22 @@ def opened(root: Path, collection: str, who: Principal) -> tuple[SearchEngine, A
 class Asked:
     """One export with what we find ourselves for the same questions."""
 
-    def __init__(self, place: Workspace, program: RetrievalConfig, engine: str, who: Principal) -> None:
+    def __init__(
+        self, place: Workspace, program: RetrievalConfig, engine: str, who: Principal, questions: Sequence[str] = ()
+    ) -> None:
         search, scope = opened(place.root, program.collection, who)
         self.index: SqliteIndex = search.index(program.collection)
         self.program, self.who = program, who
         self.made: Export = export(place, self.index, program, engine)
         golden = place.root / "evals" / "golden.json"
         found = [one.query for one in load_golden(place, None)] if golden.exists() else summaries(place)
-        self.questions = found[:60]
+        self.questions = list(questions) or found[:60]
         self.visible = set(scope.doc_ids())
         self.ours = [scope.chunk_ids(one.returned) for one in search.run_on(scope, self.questions, program)]
 
     @property
     def values(self) -> Iterator[dict[str, Any]]:
-        key = (self.made.index_hash, self.who, self.made.parameters)
+        key = (self.made.index_hash, self.who, self.made.parameters, *self.questions)
         if key not in VALUES:
             VALUES[key] = [values_for(self.made, self.index, question, self.who) for question in self.questions]
         return map(dict, VALUES[key])
@@ -177,6 +183,24 @@ def test_postgresql_finds_what_we_find_for_each_reader_and_config(database: Post
             assert {chunk.partition("#")[0] for found in theirs for chunk in found} <= asked.visible
             assert asked.overlap(theirs) >= 0.99, (name, user)
             assert asked.identical(theirs) >= 0.93, (name, user)
+
+
+def test_postgresql_demotes_nothing_for_who_asks_about_a_past_year(database: Postgres) -> None:
+    """2019 is before every document, 2026 the newest year: neither is a time at which something retired held."""
+    place = Workspace(indexed_sample())
+    dana = known_principal(place, "dana")
+    asked = {year: f"cleaning of vessel A in {year}" for year in (2019, 2020, 2023, 2025, 2026)}
+    found = {}
+    for name in ("current", "hybrid"):
+        told = Asked(place, config(name), "postgres", dana, list(asked.values()))
+        load(database, told)
+        theirs = in_postgres(database, told)
+        assert told.identical(theirs) == 1.0
+        found[name] = dict(zip(asked, theirs, strict=True))
+    retired = "sops/clean-vessel-a-2022.md"
+    places = {year: [chunk.partition("#")[0] for chunk in chunks] for year, chunks in found["current"].items()}
+    assert {year for year, listed in places.items() if retired in listed} == {2020, 2023, 2025}
+    assert found["current"][2023] == found["hybrid"][2023]
 
 
 def test_postgresql_shows_nothing_to_nobody(database: Postgres) -> None:

@@ -8,7 +8,7 @@ from itertools import count, islice
 
 import numpy as np
 
-from hive_agents.documents import date_bound, function_terms, is_exact, spoken_language
+from hive_agents.documents import NO_LONGER, date_bound, function_terms, is_exact, spoken_language
 from hive_agents.ranking.exports.contents import Content
 from hive_agents.ranking.exports.plan import Difference, ExportPlan, Parts
 from hive_agents.ranking.exports.postgres_terms import terms_sql
@@ -248,7 +248,8 @@ def _names(plan: ExportPlan) -> dict[str, str]:
 
 def _asked_for(plan: ExportPlan) -> dict[str, str]:
     """As `LaneIndex.named`: the boosted fields of which the question names a value."""
-    fields = {name: plan.index.collection.fields[name] for name in plan.config.boosts}
+    collection = plan.index.collection
+    fields = {name: collection.fields[name] for name in plan.config.boosts}
     values, phrases = [], ["SELECT field, value AS phrase FROM known_values"]
     for name, schema in fields.items():
         value = _text(name.replace("_", " ")) if schema.type == "boolean" else "value"
@@ -258,11 +259,21 @@ def _asked_for(plan: ExportPlan) -> dict[str, str]:
         for known, names in schema.synonyms.items():
             where = f"field = {_text(name)} AND value = {_text(known)}"
             phrases.append(f"SELECT field, unnest({_texts(names)}) FROM known_values WHERE {where}")
+    dates = [_column(name) for name in collection.filterable if collection.fields[name].type == "date"]
     phrase = "(SELECT string_agg(word, ' ') FROM hive.words(hive.lowered(phrase)) AS word)"
     return {
         "said": "SELECT string_agg(word, ' ') AS words FROM hive.words(hive.lowered(asked)) AS word",
         "known_values": "\n    UNION ".join(values),
-        "phrases": "\n    UNION ".join(phrases),
+        "value_names": "\n    UNION ".join(phrases),
+        "years": (
+            "SELECT min(left(value, 4)::integer) AS oldest, max(left(value, 4)::integer) AS newest\n"
+            f"    FROM visible, unnest({' || '.join(dates) or 'ARRAY[]::text[]'}) AS value"
+        ),
+        "phrases": (
+            "SELECT field, phrase FROM value_names\n"
+            "    UNION SELECT field, generate_series(oldest, newest - 1)::text FROM value_names, years\n"
+            f"    WHERE lower(phrase) = ANY ({_texts(sorted(NO_LONGER))})"
+        ),
         "asked_for": (
             "SELECT DISTINCT field FROM phrases, said\n"
             f"    WHERE position(' ' || {phrase} || ' ' IN ' ' || words || ' ') > 0"

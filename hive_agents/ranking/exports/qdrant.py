@@ -62,7 +62,7 @@ def _differences(plan: ExportPlan) -> Iterator[Difference]:
         yield Difference("retrieval.weights", "a lane of weight 0 adds no candidates")
     yield Difference("retrieval", "equal scores stand in Qdrant's order, not by chunk_id")
     if plan.config.boosts:
-        yield Difference("boosts", "a boost counts also where the question names a value of its field")
+        yield Difference("boosts", "a boost counts also where the question names a value of its field or a past year")
     yield from not_after_fusion(plan)
     if retrieval.per_document is not None:
         # Groups would search deeper than `candidates`, which boosts would reveal.
