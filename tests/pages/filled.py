@@ -64,12 +64,13 @@ class Filled:
     found: str
     failed: str
     agent: str
+    asked: str
 
 
 async def filled(place: Workspace, client: httpx.AsyncClient, questions: Sequence[str] = QUESTIONS) -> Filled:
     """Ask, search, file and decide as people would. `client` reaches a server that works on runs."""
     root = bearer(place, "root", *EVERYTHING)
-    thread = await _conversation(client, root, questions)
+    thread, asked = await _conversation(client, root, questions)
     await _opinions(place, client, TOLD_OF if questions is QUESTIONS else questions)
     approvals = requests(place)
     body = {"verb": "respond", "message": "Write to the customer, and close the ticket."}
@@ -81,11 +82,12 @@ async def filled(place: Workspace, client: httpx.AsyncClient, questions: Sequenc
     error = {"code": "HIVE-423", "message": "the model's budget of $2.00 is spent"}
     RunStore(place).update(failed, "failed", error=error, stopped_by="budget")
     tickets(place, agent)
+    write_json(place, "access/groups.json", {"groups": {"metrology": {"tenant": "acme", "members": ["dana"]}}})
     write_json(place, "triggers/nightly.json", {
         "id": "nightly", "type": "cron", "schedule": "0 2 * * *", "timezone": "Europe/Berlin", "agent": "writer",
         "input": {}, "missed": "skip", "run_as": "service:nightly", "enabled": True,
     })  # fmt: skip
-    return Filled(thread, waiting, approvals["question"], approvals, found, failed, agent)
+    return Filled(thread, waiting, approvals["question"], approvals, found, failed, agent, asked)
 
 
 async def _sent(client: httpx.AsyncClient, path: str, body: Any, headers: dict[str, str]) -> Any:
@@ -94,13 +96,18 @@ async def _sent(client: httpx.AsyncClient, path: str, body: Any, headers: dict[s
     return answer.json()
 
 
-async def _conversation(client: httpx.AsyncClient, headers: dict[str, str], questions: Sequence[str]) -> str:
+async def _conversation(
+    client: httpx.AsyncClient, headers: dict[str, str], questions: Sequence[str]
+) -> tuple[str, str]:
+    """The conversation in which these were asked, and the run of the first."""
     thread: dict[str, str] = {}
+    runs = []
     for question in questions:
         run = await _sent(client, "/api/runs", {"input": {"text": question}, **thread}, headers)
         await followed(client, run["events"], headers)
         thread = {"thread_id": run["thread_id"]}
-    return thread["thread_id"]
+        runs.append(run["run_id"])
+    return thread["thread_id"], runs[0]
 
 
 async def _opinions(place: Workspace, client: httpx.AsyncClient, questions: Sequence[str]) -> None:
@@ -256,4 +263,39 @@ def addresses(made: Filled, question: str = "how do I rotate an API token") -> d
         "config": "/optimize/configs/fewer-distractors",
         "colony": "/colony",
         "run": f"/colony/runs/{made.agent}",
+    }
+
+
+def parts(made: Filled) -> dict[str, str]:
+    """What pages load later, or lead to: each can be opened by itself, too."""
+    turn, doc = f"/chat/runs/{made.asked}", "api-docs/labware.md"
+    return {
+        "threads": "/chat/threads",
+        "chat-document": f"/chat/documents/{doc}?run={made.asked}&n=1",
+        "why": f"{turn}/why?doc_id={doc}",
+        "others": f"{turn}/others?search=calibration",
+        "passages": f"{turn}/passages?doc_id={doc}",
+        "trace": f"{turn}/trace",
+        "turn": f"/chat/{made.thread}/turns/{made.asked}",
+        "document-rows": "/documents/rows",
+        "tried": "/documents/try?query=calibration",
+        "found": "/find?find=calibration",
+        "golden-queries": "/golden/queries",
+        "golden-worth": "/golden/worth",
+        "trials": f"/optimize/{made.found}/trials",
+        "search-queries": "/optimize/compare/v1/fewer-distractors",
+        "compare": f"/colony/compare?run={made.agent}&run={made.asked}",
+    }
+
+
+def administered() -> dict[str, str]:
+    """The pages on which the workspace's owner administers."""
+    named = ("people", "readers", "tokens", "signin", "models", "trust", "agents", "schedules", "judge", "records")
+    return {
+        "settings": "/settings",
+        **{f"settings-{name}": f"/settings/{name}" for name in named},
+        "settings-person": "/settings/person?user=dana",
+        "settings-group": "/settings/group?name=metrology",
+        "settings-agent": "/settings/agent?name=writer",
+        "settings-schedule": "/settings/schedule?agent=writer",
     }

@@ -3,7 +3,7 @@
     python -m tests.pages.screens FOLDER [NAME …] [--language de] [--workspace DIR --ask QUESTION …]
     python -m tests.pages.screens docs/pictures best
 
-With names only those pages are made; `best` are those of the documentation, one of each page. It needs Debian's package
+With names only those pages are made; `best` are those of the documentation, of every page. It needs Debian's package
 chromium, playwright and a checkout, and serves the sample workspace, or a copy of another one, whose `access/` names
 dana, alice and root as the sample's does; there the questions are asked.
 """
@@ -23,12 +23,13 @@ import httpx
 from playwright.async_api import Browser, Page, Route
 
 from hive_agents import Workspace
+from hive_agents.access import login_code
 from tests.pages.browser import chromium, picture, signed_in, window
-from tests.pages.filled import EVERYTHING, QUESTIONS, addresses, filled
+from tests.pages.filled import EVERYTHING, QUESTIONS, addresses, administered, filled, parts
 from tests.pages.test_inbox import mails
 from tests.server.serving import bearer, sample, served
 
-WIDTHS = {"wide": 1280, "middle": 768, "narrow": 400}
+WIDTHS = {"wide": 1440, "middle": 820, "narrow": 390}
 
 
 @dataclass(frozen=True)
@@ -80,11 +81,6 @@ async def measured(page: Page) -> None:
     await page.locator("section.card p:not(.soft)").first.wait_for()
 
 
-async def widened(page: Page) -> None:
-    """So that the whole table is seen."""
-    await page.set_viewport_size({"width": 1280, "height": 740})
-
-
 async def drawn(page: Page) -> None:
     await page.locator("#trials tbody tr").first.wait_for()
     box = await page.locator("#chart .u-over").bounding_box()
@@ -105,7 +101,6 @@ async def drawers(page: Page) -> None:
 
 async def grouped(page: Page) -> None:
     """The group of mails open, one of them beside the list."""
-    await widened(page)
     await page.locator(".group summary").click()
     await page.get_by_role("link", name="kim1@example.org").click()
     await page.locator("#request", has_text="kim1@example.org").wait_for()
@@ -127,11 +122,18 @@ WITHOUT = ("chat", "approvals", "optimize", "colony", "golden", "golden/feedback
 """Addresses of a workspace in which nothing happened, some of which lead nowhere."""
 
 
-BEST = {"home": ("home", nothing), "documents": ("documents", nothing), "find": ("home", looked_up),
-        "run": ("run", drawers), "chat": ("chat", passage), "optimization": ("search", drawn),
-        "approval": ("approvals", grouped), "golden-set": ("golden-label", marked),
-        "colony": ("colony", widened)}  # fmt: skip
-"""The pictures of the documentation: whose address, and what is done there first."""
+BEST: dict[str, tuple[str, Then]] = {
+    "home": ("home", nothing), "find": ("home", looked_up), "chat-new": ("chat-new", nothing),
+    "chat": ("chat", passage),
+    "documents": ("documents", nothing), "document": ("document", nothing), "optimize": ("optimize", nothing),
+    "optimization": ("search", drawn), "config": ("config", nothing), "approval": ("approvals", grouped),
+    "approvals-all": ("approvals-all", nothing), "request": ("approval-call", nothing), "colony": ("colony", nothing),
+    "run": ("run", drawers), "compare": ("compare", nothing), "golden": ("golden", measured),
+    "golden-set": ("golden-label", marked), "golden-feedback": ("golden-feedback", nothing),
+}  # fmt: skip
+"""The pictures of the documentation beside those of the settings: whose address, and what is done there first."""
+SMALL = ("home", "chat", "documents", "approval")
+"""Those that are also taken as a phone shows them."""
 
 
 async def shot(page: Page, folder: Path, name: str, path: str, then: Then = nothing) -> None:
@@ -161,11 +163,12 @@ async def with_everything(browser: Browser, folder: Path, asked: Asked) -> None:
     place = asked.copied()
     only = asked.only
     async with served(place) as client:
-        found = addresses(await filled(place, client, asked.questions), asked.questions[0])
+        made = await filled(place, client, asked.questions)
+        found = addresses(made, asked.questions[0])
         if only == ("best",):
             mails(place, 4)
-            root = bearer(place, "root", *EVERYTHING)
-            await best(browser, str(client.base_url), place, folder, found | {"search": await searched(client, root)})
+            real = {"search": await searched(client, bearer(place, "root", *EVERYTHING))}
+            await best(browser, str(client.base_url), place, folder, found | parts(made) | real)
         shots = {name: (path, AFTER.get(name, nothing)) for name, path in found.items()}
         shots |= {name: (found[of], then) for name, (of, then) in MORE.items()}
         shots = {name: one for name, one in shots.items() if wanted(name, only)}
@@ -183,12 +186,32 @@ async def searched(client: httpx.AsyncClient, headers: dict[str, str]) -> str:
 
 async def best(browser: Browser, url: str, place: Any, folder: Path, found: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    how: dict[str, Any] = {"viewport": {"width": 1080, "height": 660}}
-    async with signed_in(browser, url, place, "root", *EVERYTHING, **how) as page:
-        for name, (of, then) in BEST.items():
-            await page.goto(found[of])
-            await then(page)
-            await page.screenshot(path=folder / f"{name}.png")
+    for size, names in (({"width": 1440, "height": 900}, tuple(BEST)), ({"width": 390, "height": 844}, SMALL)):
+        suffix = "" if names != SMALL else "-narrow"
+        async with signed_in(browser, url, place, "root", *EVERYTHING, "admin", viewport=size) as page:
+            for name in names:
+                of, then = BEST[name]
+                await page.goto(found[of])
+                await (nothing if suffix else then)(page)
+                if then is not drawers:
+                    await page.evaluate("scrollTo(0, 0)")
+                await kept(page, folder / f"{name}{suffix}.png")
+    context = await window(browser, url, viewport={"width": 1440, "height": 900})
+    page = await context.new_page()
+    await page.goto(f"/login?code={login_code(place)}")
+    for name, path in administered().items():
+        await page.goto(path)
+        await kept(page, folder / f"{name}.png")
+
+
+async def kept(page: Page, file: Path) -> None:
+    """What is seen without scrolling, in 256 colours: a third of the bytes."""
+    from PIL import Image
+
+    await page.screenshot(path=file, animations="disabled")
+    with Image.open(file) as whole:
+        fewer = whole.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    fewer.save(file, optimize=True)
 
 
 async def with_nothing(browser: Browser, folder: Path, asked: Asked) -> None:

@@ -152,11 +152,9 @@ def rendered(
         "in_part": request.headers.get("hx-request") == "true",
         **context,
     }
-    if values["in_part"]:
-        text = "".join(page.blocks["content"](page.new_context(values)))
-        # A script drops the part where its page was opened by another user.
-        return HTMLResponse(text, status, headers=HEADERS | ({"X-Hive-Me": _named(call)} if call is not None else {}))
-    return HTMLResponse(page.render(values), status, headers=HEADERS)
+    # A script drops a part where its page was opened by another user.
+    named = {"X-Hive-Me": _named(call)} if values["in_part"] and call is not None else {}
+    return HTMLResponse(page.render(values), status, headers=HEADERS | named)
 
 
 def is_local(wanted: str) -> bool:
@@ -201,6 +199,7 @@ def environment(*, decides: bool = True) -> Environment:
     made.globals |= {"asset": address}
     made.filters |= {"segment": lambda value: quote(str(value), safe=""), "json": _json, "dotted": _dotted}
     made.filters["document_status"] = document_status
+    made.globals["ui"] = made.get_template("ui.html").module
     return made
 
 
