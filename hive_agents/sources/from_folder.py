@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,6 +19,8 @@ from hive_agents.sources.contract import (
     SourceOptions,
 )
 from hive_agents.sync import SourceFile, list_files
+
+_DENIED = os.strerror(errno.EACCES)
 
 
 class FolderOptions(SourceOptions):
@@ -41,10 +44,13 @@ class FolderSource(DocumentSource[FolderOptions]):
             raise SourceFailure(str(failure)) from None
         self.ignored = listing.ignored
         for file, why in listing.refused.items():
-            yield MissedItem(file, why, alone=True)
+            yield MissedItem(file, why, denied=why.endswith(_DENIED), alone=True)
         self._folders: dict[Path, SourceAccess] = {}
         for found in listing.found:
-            yield SourceItem(str(found.file), access=self._access(found), file=found)
+            if os.access(found.shown, os.R_OK):
+                yield SourceItem(str(found.file), access=self._access(found), file=found)
+            else:
+                yield MissedItem(str(found.file), f"cannot be read: {_DENIED}", denied=True, alone=True)
 
     def groups(self) -> Mapping[str, Collection[str]] | None:
         import grp

@@ -262,6 +262,8 @@ class _SourceRun:
             found.append(SourceFile(PurePosixPath(key), f"{name}: {key}", partial(read, path), path=path))
             if state.access is not None:
                 labels[key] = {"view": state.access.labels(self._subjects)}
+        # Also of what this disk holds and denies, of which nothing else is known here.
+        labels |= {key: {"view": []} for key, missed in self._missed.items() if missed.denied}
         refused |= {key: missed.why for key, missed in self._missed.items() if key not in self._items}
         return Listing(sorted(found, key=lambda each: each.file), refused, self._ignored, labels)
 

@@ -132,20 +132,24 @@ class Sync:
         return {**self._source.metadata, **self._labels.get(str(source_file.origin), {})}
 
     def _label(self) -> None:
-        """Write the labels of the source into documents that were edited by hand, or can't be made anew."""
+        """Write the labels of the source into documents that were edited by hand, or can't be made anew, such as those
+        in a folder that can't be read."""
         for record in self._records.of(self._source).values():
             text = self._text(record)
-            if text is None or record.doc_id is None or (text == record.written and record.refused is None):
-                continue
             path = PurePosixPath(record.file)
-            own = next((self._labels[str(p)] for p in (path, *path.parents) if str(p) in self._labels), {})
+            around = (path, *path.parents)
+            listed = any(each in self._files for each in around)
+            if text is None or record.doc_id is None or (listed and text == record.written and record.refused is None):
+                continue
+            own = next((self._labels[str(each)] for each in around if str(each) in self._labels), {})
             labels = {key: value for key, value in {**self._source.metadata, **own}.items() if key in _LABELS}
             values = _front_matter(text)
             if values.keys() >= labels.keys() and all(values[key] == value for key, value in labels.items()):
                 continue
             labelled = frontmatter.render({**values, **labels}, frontmatter.split(text, "")[1])
             if text == record.written:
-                self._batch.append((replace(record, pending=labelled), labelled, replace(record, written=labelled)))
+                anew = replace(record, written=labelled, file_hash=None)  # made again when it can be read again
+                self._batch.append((replace(record, pending=labelled), labelled, anew))
             else:
                 self._documents.put(record.doc_id, labelled)
         self._write()
