@@ -52,6 +52,7 @@ def command(
     from hive_agents.evaluation import load_golden
     from hive_agents.gate import canary_status
     from hive_agents.optimizer import OptimizeRun
+    from hive_agents.runs import Scope
 
     place = surface.workspace
     viewer = surface.asker.operating_viewer("optimize configs")
@@ -69,7 +70,7 @@ def command(
     path: list[dict[str, Any]] = []
     while True:
         if resume and not path:
-            run = OptimizeRun.resume(place, resume)
+            run = OptimizeRun.resume(place, Scope(viewer).run(place, resume).run_id)
         else:
             tell_cost_of_look(surface, load_golden(place, golden))
             run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=settings, owner=viewer)

@@ -379,14 +379,14 @@ def pause_run(call: Call, run_id: str) -> RunSummary:
 def resume_run(call: Call, run_id: str) -> RunSummary:
     """Put a run that was paused or stopped back into the queue."""
     call.request.app.state.rates.require_room(call.principal)
-    return _controlled(call, run_id, control.resume)
+    return _controlled(call, _going_on(call, run_id).run_id, control.resume)
 
 
 @api.post("/api/runs/{run_id}/retry", ANYBODY)
 def retry_run(call: Call, run_id: str, body: Retried) -> RunSummary:
     """Continue a failed run from its last successful step."""
     call.request.app.state.rates.require_room(call.principal)
-    row = asyncio.run(retry(call.workspace, _run(call, run_id).run_id, call.by, node=body.node))
+    row = asyncio.run(retry(call.workspace, _going_on(call, run_id).run_id, call.by, node=body.node))
     call.wake()
     return RunSummary.of(row, call.principal)
 
@@ -395,7 +395,7 @@ def retry_run(call: Call, run_id: str, body: Retried) -> RunSummary:
 def say(call: Call, run_id: str, body: Said) -> Acknowledged:
     """Send a message to a run's agent, which reads it before its next turn."""
     key = call.request.headers.get("idempotency-key")
-    control.say(call.workspace, _run(call, run_id).run_id, body.text, key=key)
+    control.say(call.workspace, _going_on(call, run_id).run_id, body.text, key=key)
     return Acknowledged()
 
 
@@ -409,6 +409,15 @@ def forget_run(call: Call, run_id: str) -> Acknowledged:
 def _run(call: Call, run_id: str) -> RunRow:
     """Return a run of the caller's. Raises: HIVE-409 (404) for one out of their reach, as for an unknown one."""
     return Scope(call.reaches()).run(call.workspace, run_id)
+
+
+def _going_on(call: Call, run_id: str) -> RunRow:
+    """Return a run of the caller's, of a kind that they may start now: who operates no longer may only end theirs.
+
+    Raises: as `_run`; HIVE-415."""
+    row = _run(call, run_id)
+    call.require(READER if row.graph == CHAT_GRAPH else OPERATOR)
+    return row
 
 
 def _controlled(call: Call, run_id: str, act: Any) -> RunSummary:

@@ -108,3 +108,18 @@ def test_a_trigger_of_another_tenant_is_as_unknown_as_none(place: Workspace, mon
     hold(monkeypatch, place, "kim", "operator")
     assert command(place, "trigger", "fire", "nightly", "--json").code == 0
     assert [(run.tenant, run.user) for run in RunStore(place).list()] == [("acme", "service:nightly")]
+
+
+def test_another_tenants_optimization_is_resumed_by_nobody_else(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its result, over what its owner may view, was shown to the operators of every tenant."""
+    kim = Principal("acme", "kim", roles=frozenset({"operator"}))
+    value = {"golden": None, "deploy": False, "settings": {}}
+    run, _ = RunStore(place).insert("optimizer", value, owner=kim, status="queued")
+    hold(monkeypatch, place, "eve", "operator", tenant="globex")
+    other = command(place, "optimize", "--resume", run.run_id, "--json")
+    missing = command(place, "optimize", "--resume", "r-missing", "--json")
+    assert (other.code, other.codes) == (missing.code, missing.codes) == (2, {"HIVE-409"})
+    assert other.out.replace(run.run_id, "r-missing") == missing.out
+    assert RunStore(place).get(run.run_id).status == "queued"

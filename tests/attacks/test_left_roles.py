@@ -1,0 +1,63 @@
+"""Who lost the role by which they began a run may end it, and no more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hive_agents import Workspace
+from tests.server.serving import asking_writer, bearer, sample, served
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    place = sample(tmp_path / "ws")
+    asking_writer(place)
+    return place
+
+
+@pytest.fixture
+async def client(place: Workspace) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(place, roles=("http",)) as client:
+        yield client
+
+
+def let_dana(place: Workspace, *roles: str) -> None:
+    people = place.root / "access" / "principals.json"
+    listed = json.loads(people.read_text())
+    listed["principals"]["dana"]["roles"] = list(roles)
+    people.write_text(json.dumps(listed))
+
+
+AGENT = {"graph": "event_loop", "agent": "writer", "input": {}}
+CHANGES = {"resume": {}, "retry": {}, "messages": {"text": "Pay the order."}}
+
+
+@pytest.mark.parametrize("begun", [AGENT, {"graph": "optimizer"}])
+async def test_who_may_no_longer_start_a_run_makes_none_go_on(
+    place: Workspace, client: httpx.AsyncClient, begun: dict[str, object]
+) -> None:
+    """A reader who had been an operator went on with the agents that they had begun: whoever sees a run changes it."""
+    let_dana(place, "operator")
+    who = bearer(place, "dana", "operator", "reader")
+    run = (await client.post("/api/runs", json=begun, headers=who)).json()["run_id"]
+    assert (await client.post(f"/api/runs/{run}/pause", headers=who)).json()["status"] == "paused"
+    let_dana(place, "reader")
+    for change, body in CHANGES.items():
+        answer = await client.post(f"/api/runs/{run}/{change}", json=body, headers=who)
+        assert (change, answer.status_code) == (change, 403)
+    assert (await client.get(f"/api/runs/{run}", headers=who)).json()["run"]["status"] == "paused"
+    assert (await client.post(f"/api/runs/{run}/stop", headers=who)).json()["status"] == "stopped"
+    assert (await client.delete(f"/api/runs/{run}", headers=who)).status_code == 200
+
+
+async def test_a_reader_goes_on_with_their_own_question(place: Workspace, client: httpx.AsyncClient) -> None:
+    who = bearer(place, "alice")
+    asked = await client.post("/api/runs", json={"input": {"text": "Who approves deviations?"}}, headers=who)
+    run = asked.json()["run_id"]
+    assert (await client.post(f"/api/runs/{run}/pause", headers=who)).json()["status"] == "paused"
+    assert (await client.post(f"/api/runs/{run}/resume", headers=who)).json()["status"] == "queued"
