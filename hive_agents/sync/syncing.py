@@ -132,14 +132,12 @@ class Sync:
         return {**self._source.metadata, **self._labels.get(str(source_file.origin), {})}
 
     def _label(self) -> None:
-        """Write the labels of the source into documents that were edited by hand, or can't be made anew, such as those
-        in a folder that can't be read."""
+        """Write the labels of the source into documents that were edited, or can't be made anew, being denied, say."""
         for record in self._records.of(self._source).values():
             text = self._text(record)
-            path = PurePosixPath(record.file)
-            around = (path, *path.parents)
-            listed = any(each in self._files for each in around)
-            if text is None or record.doc_id is None or (listed and text == record.written and record.refused is None):
+            around = (path := PurePosixPath(record.file), *path.parents)
+            as_made = text == record.written and record.refused is None and any(each in self._files for each in around)
+            if text is None or record.doc_id is None or as_made:
                 continue
             own = next((self._labels[str(each)] for each in around if str(each) in self._labels), {})
             labels = {key: value for key, value in {**self._source.metadata, **own}.items() if key in _LABELS}
