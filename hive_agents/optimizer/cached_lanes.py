@@ -231,11 +231,7 @@ class CachedLanes:
         return self.keyword(filter_key(config), config.bm25.params)[:, :depth]
 
     def _terms_of(self, chunk: int) -> frozenset[str]:
-        def read() -> frozenset[str]:
-            (row,) = self.index.rows([chunk])
-            return terms_of(row, self.language)
-
-        return self._chunk_terms.get(chunk, read)
+        return self._chunk_terms.get(chunk, lambda: terms_of(self.index.rows([chunk])[0], self.language))
 
     @property
     def language(self) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hive_agents.access import Principal
 from hive_agents.evaluation import WITHIN, GoldenSet
 from hive_agents.evaluation.metrics import discount, ideal_dcg
-from hive_agents.index import BM25Params, boost_key
+from hive_agents.index import BM25Params
 from hive_agents.models.embedding import Recent
 from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH, CachedLanes, FilterKey, filter_key
@@ -31,10 +31,9 @@ from hive_agents.ranking import (
     best_columns,
     fused_scores,
     joined,
-    lift_weight,
     multiplied,
-    multipliers,
     needs_nearness,
+    settings,
     silent,
 )
 
@@ -222,7 +221,7 @@ class LaneCache:
         """Return the thinned lists, complete in their first `wanted` places."""
         pool = self._pool(pool_key)
         plain, available = self._plain.get((pool_key, _fusion(config)), lambda: fused_scores(pool, config))
-        scores = multiplied(plain, multipliers(self.lanes, config, pool))
+        scores = multiplied(plain, self.lanes, pool, config)
         width = max(width, config.rerank.candidates) if config.rerank.enabled else width
         while True:
             order = best_columns(scores, width)
@@ -269,7 +268,7 @@ class LaneCache:
     def _weighing(self, config: RetrievalConfig) -> tuple[object, ...]:
         """Return the settings that change the order of fused scores, as a key."""
         rerank = (config.rerank.candidates, config.rerank.floor) if config.rerank.enabled else None
-        return boost_key(config.boosts), config.boilerplate.weight, lift_weight(config, self.lanes.language), rerank
+        return *settings(config, self.lanes.language), rerank
 
     def _pool(self, key: _PoolKey) -> LanePool:
         filters, params, *depths = key

@@ -13,7 +13,7 @@ from hive_agents.base.files import load_value
 from hive_agents.documents import FieldSchema
 from hive_agents.evaluation import changed
 from hive_agents.index import HALF_LIFE, AnyIndex
-from hive_agents.ranking import RetrievalConfig, canonical_hash
+from hive_agents.ranking import FACTORS, RetrievalConfig, canonical_hash
 
 LEVERS: dict[str, tuple[Any, ...]] = {
     "retrieval.method": ("keyword", "vector", "hybrid"),
@@ -28,14 +28,14 @@ LEVERS: dict[str, tuple[Any, ...]] = {
     "bm25.title_boost": (0.0, 1.0, 2.0, 4.0),
     "dynamic_k.gap_threshold_factor": (1.5, 2.0, 3.0, 4.0, 6.0),
     "dynamic_k.min_results": (0, 1, 2, 3),
-    "lift.weight": (0.0, 0.5, 1.0, 2.0),
+    **{path: values for factor in FACTORS for path, values in factor.tried.items()},
     "abstain.enabled": (False, True),
     "abstain.min_cosine": (None, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55),
 }
 RERANKED = (10, 20, 50)
 """How many candidates to rerank, where a reranker is configured."""
 
-FACTORS = (0.3, 2.0)
+BOOSTED = (0.3, 2.0)
 HALF_LIVES = (90.0, 365.0, 1095.0)
 PEOPLE = frozenset({"owner", "author", "authors", "assignee"})
 """Names of fields that are never levers."""
@@ -258,7 +258,7 @@ def boost_edits(config: RetrievalConfig, index: AnyIndex) -> Iterator[Edit]:
         for value in values:
             if not _passes(config.filters.get(field), value):
                 continue  # the filter hides its documents
-            for factor in FACTORS:
+            for factor in BOOSTED:
                 yield Edit(
                     ((f"boosts.{field}", dict(sorted({**current, value: factor}.items()))),),
                     "sweep",
@@ -292,7 +292,7 @@ def random_edit(rng: Random, index: AnyIndex) -> Edit:
             some = sorted(rng.sample(categories, rng.randint(1, len(categories) - 1)))
             values.append((f"filters.{field}", {"not": some} if rng.random() < 0.5 else some))
         if rng.random() < 0.15:
-            values.append((f"boosts.{field}", {rng.choice(categories): rng.choice(FACTORS)}))
+            values.append((f"boosts.{field}", {rng.choice(categories): rng.choice(BOOSTED)}))
     for field in date_fields(index):
         if rng.random() < 0.15:
             values.append((f"boosts.{field}", {HALF_LIFE: rng.choice(HALF_LIVES)}))

@@ -41,13 +41,17 @@ from .explain import (
     explain_hit as explain_hit,
     explain_text as explain_text,
 )
+from .factors import (
+    FACTORS as FACTORS,
+    multiplied as multiplied,
+    settings as settings,
+)
 from .fusion import (
     Floats as Floats,
     IntArray as IntArray,
     LanePool as LanePool,
     best_columns as best_columns,
     joined as joined,
-    multiplied as multiplied,
 )
 from .hits import (
     Hit as Hit,
@@ -59,7 +63,6 @@ from .indexed import (
 )
 from .lift import (
     idf as idf,
-    lift_weight as lift_weight,
     name_shares as name_shares,
 )
 from .silence import (
@@ -70,7 +73,6 @@ from .stages import (
     Search as Search,
     finish as finish,
     fused_scores as fused_scores,
-    multipliers as multipliers,
     needs_nearness as needs_nearness,
     needs_vectors as needs_vectors,
     require_words as require_words,

@@ -10,7 +10,7 @@ from hive_agents.index import AnyIndex
 from hive_agents.ranking.config import LINK, RetrievalConfig, StoredConfig, find_config_file, parse_config, read_config
 from hive_agents.ranking.deployed import active_config, versions
 from hive_agents.ranking.indexed import build_index
-from hive_agents.ranking.semantics import check_semantics
+from hive_agents.ranking.semantics import check_semantics, reads_index
 from hive_agents.workspace import Workspace
 
 
@@ -47,7 +47,7 @@ def check_config(
         findings.append(
             Diagnostic("HIVE-107", message, stored.file, "parent", "name an existing config, or use null", line)
         )
-    if refresh and index is None and (stored.config.filters or stored.config.boosts):
+    if refresh and index is None and reads_index(stored.config):
         build_index(workspace)
     configured = workspace.settings.models.reranker not in ("", "none")
     reranks = reranker or configured

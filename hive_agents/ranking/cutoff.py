@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class Lists:
     def reranked(self, relevance: Floats, seconds: Floats | None = None) -> Lists:
         """Return the lists by relevance; chunks without one follow in their present order."""
         columns = np.argsort(-relevance, axis=1, kind="stable")
-        return self._reordered(columns, self.available, relevance, seconds)
+        return replace(self, relevance=relevance, seconds=seconds)._reordered(columns, self.available)
 
     def at_most(self, per_document: int | None) -> Lists:
         """Return the lists with so many chunks of a document at most; dropped ones move after the others."""
@@ -76,20 +76,17 @@ class Lists:
         )
 
     def _only(self, mask: NDArray[np.bool_]) -> Lists:
-        columns = np.argsort(~mask, axis=1, kind="stable")
-        return self._reordered(columns, mask.sum(axis=1), self.relevance, self.seconds)
+        return self._reordered(np.argsort(~mask, axis=1, kind="stable"), mask.sum(axis=1))
 
-    def _reordered(
-        self, columns: IntArray, available: IntArray, relevance: Floats | None, seconds: Floats | None
-    ) -> Lists:
+    def _reordered(self, columns: IntArray, available: IntArray) -> Lists:
         rows = np.arange(len(columns))[:, None]
         return Lists(
             self.order[rows, columns],
             self.scores[rows, columns],
             available,
             self.documents[rows, columns],
-            None if relevance is None else relevance[rows, columns],
-            seconds,
+            None if self.relevance is None else self.relevance[rows, columns],
+            self.seconds,
         )
 
 

@@ -11,8 +11,9 @@ from hive_agents.base import HiveError, did_you_mean
 from hive_agents.index import ChunkNumbers, Condition, Lane, LaneIndex, SqliteIndex
 from hive_agents.ranking.config import RetrievalConfig
 from hive_agents.ranking.engine import SearchEngine
-from hive_agents.ranking.lift import lift_weight, name_shares
-from hive_agents.ranking.stages import applied_boosts
+from hive_agents.ranking.factors import FACTORS
+from hive_agents.ranking.fusion import joined
+from hive_agents.ranking.stages import OneQuery
 
 
 def explain_hit(engine: SearchEngine, query: str, config: RetrievalConfig, doc_id: str) -> dict[str, Any]:
@@ -53,7 +54,12 @@ def _explained(
             lanes["keyword"] = _best(index.keyword(query, index.n_chunks, params, mask), own_chunks)
         if config.retrieval.vector:
             lanes["vector"] = _best(index.vector([query], index.n_chunks, mask)[0], own_chunks)
-    candidates, boosts = search.fused.chunks, applied_boosts(index, query, config.boosts)
+    candidates = search.fused.chunks
+    # Names are those of the chunks that were ranked; a boost is the document's, also where none was.
+    own = candidates[np.isin(candidates, chunks)] if np.isin(candidates, chunks).any() else chunks
+    pool, of = joined(own[None], own[None, :0]), OneQuery(index, query, own[:0])
+    on = [factor for factor in FACTORS if len(chunks) and factor.setting(config, index.language) is not None]
+    factors = {factor.fact: float(factor.factors(of, pool, config).max()) for factor in on}
     fused = next((place for place, chunk in enumerate(candidates.tolist(), start=1) if chunk in own_chunks), None)
     return {
         "doc_id": doc_id,
@@ -63,8 +69,7 @@ def _explained(
         "fused_rank": fused,
         "fused_documents": fused and len(np.unique(index.document_numbers(candidates[:fused]))),
         "filtered_by": refused,
-        "boost": float(index.factors(boosts, chunks[:1])[0]) if len(chunks) else 1.0,
-        "lift": _lift(index, query, candidates[[chunk in own_chunks for chunk in candidates.tolist()]], config),
+        **{factor.fact: factors.get(factor.fact, 1.0) for factor in FACTORS},
         "per_document": config.retrieval.per_document,
         "lanes": lanes,
         "candidates": config.retrieval.candidates,
@@ -85,10 +90,7 @@ def explain_text(facts: dict[str, Any]) -> str:
         if best and best["rank"] > facts["candidates"]:
             place += f", past the {facts['candidates']} candidates"
         lanes.append(f"{lane}: {place}")
-    if facts["boost"] != 1.0:
-        lanes.append(f"boosted by {facts['boost']:.3g}")
-    if facts["lift"] != 1.0:
-        lanes.append(f"lifted by {facts['lift']:.3g} for names of the question")
+    lanes += [factor.told.format(facts[factor.fact]) for factor in FACTORS if facts[factor.fact] != 1.0]
     where = "; ".join(lanes)
     if facts["returned"]:
         return f"{name} is returned at rank {facts['rank']}. {where}"
@@ -98,13 +100,6 @@ def explain_text(facts: dict[str, Any]) -> str:
         f"{name} is document {facts['fused_documents']} after fusion, its best chunk at rank {facts['fused_rank']} of"
         f" all chunks; the list ended at {facts['cut']['at']} ({facts['cut']['reason']}). {where}"
     )
-
-
-def _lift(index: LaneIndex, query: str, chunks: ChunkNumbers, config: RetrievalConfig) -> float:
-    """Return the highest factor of these chunks for the names of the question."""
-    if weight := lift_weight(config, index.language):
-        return 1.0 + weight * float(name_shares(index, query, chunks, config.bm25.params).max(initial=0.0))
-    return 1.0
 
 
 def _passes(index: LaneIndex, field: str, condition: Condition, chunks: ChunkNumbers) -> bool:

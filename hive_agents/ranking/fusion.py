@@ -5,7 +5,7 @@ A search has n = 1; the optimizer's rows are all golden queries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,22 +100,6 @@ def rrf(
 def rank_step(rank: Any, weights: Sequence[float], k: int) -> Any:
     """Return the difference of the scores of two documents at `rank` - 1 and `rank` in every lane; any shape."""
     return sum(weight * (1 / (k + rank - 1) - 1 / (k + rank)) for weight in weights)
-
-
-def by_boilerplate(shares: Floats, weight: float) -> Floats:
-    """Return the factor of each share of boilerplate: 1 for the share 0, `weight` for the share 1.
-
-    >>> by_boilerplate(np.array([0.0, 0.5, 1.0]), 0.5).tolist()
-    [1.0, 0.75, 0.5]
-    """
-    return 1.0 - (1.0 - weight) * shares
-
-
-def multiplied(scores: Floats, multipliers: Iterable[Floats]) -> Floats:
-    """Return the candidates' scores multiplied by their factors, one after the other; any shape."""
-    for factors in multipliers:
-        scores = np.where(scores >= 0, scores * factors, scores)
-    return scores
 
 
 def best_columns(keys: Floats, width: int) -> IntArray:

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +15,21 @@ from numpy.typing import NDArray
 from hive_agents.base import HiveError
 from hive_agents.base.files import require_short
 from hive_agents.documents import terms, words
-from hive_agents.index import BM25Params, ChunkFactors, ChunkNumbers, ChunkRow, Lane, LaneIndex, Mask
+from hive_agents.index import BM25Params, ChunkNumbers, ChunkRow, Lane, LaneIndex, Mask
 from hive_agents.models.embedding import Reranker
 from hive_agents.ranking.config import RetrievalConfig
 from hive_agents.ranking.cutoff import Lists
+from hive_agents.ranking.factors import Queries, multiplied
 from hive_agents.ranking.fusion import (
     Floats,
     Fused,
     IntArray,
     LanePool,
     best_columns,
-    by_boilerplate,
     joined,
-    multiplied,
     rrf,
 )
-from hive_agents.ranking.lift import lift_weight, name_shares
+from hive_agents.ranking.lift import name_shares
 from hive_agents.ranking.silence import floor_of, is_answered
 
 WORDED = 10
@@ -121,45 +120,11 @@ def admitted(index: LaneIndex, config: RetrievalConfig, within: Mask | None) -> 
     return within if mask is None else mask if within is None else mask & within
 
 
-class Queries(ChunkFactors, Protocol):
-    """What the levers of a config ask of n queries, each over its reader's view: row i of an array is query i's.
-
-    Chunks are the columns of a pool, -1 where there is none, whose figures nobody reads.
-    """
-
-    @property
-    def language(self) -> str:
-        """The name of the index's analyzer."""
-
-    @property
-    def floors(self) -> Floats:
-        """The floor of each query's reader, shape `(n,)`: see `ranking.silence`."""
-
-    def name_shares(self, pool: LanePool, params: BM25Params) -> Floats:
-        """Return the names' share of each of a pool's chunks: see `ranking.lift`."""
-
-    def answered(self, config: RetrievalConfig) -> Mask:
-        """Return which queries have a list whatever the cosines, shape `(n,)`: see `ranking.silence`."""
-
-    def worded(self, config: RetrievalConfig, rows: Mask) -> Mask:
-        """Return which of some queries have a chunk with all their words among the first, shape `(n,)`."""
-
-
 def fused_scores(pool: LanePool, config: RetrievalConfig, candidates: int | None = None) -> tuple[Floats, IntArray]:
     """Return `rrf` of a pool by a config; `candidates` replaces its own."""
     retrieval = config.retrieval
     lanes = ([pool.keyword] if retrieval.keyword else []) + ([pool.vector] if retrieval.vector else [])
     return rrf(pool, lanes, retrieval.lane_weights, retrieval.rrf_k, candidates or retrieval.candidates)
-
-
-def multipliers(of: Queries, config: RetrievalConfig, pool: LanePool) -> Iterator[Floats]:
-    """Yield the factors of the fused scores, each in the shape of the pool."""
-    if config.boosts:
-        yield of.factors(config.boosts, pool.chunks)
-    if config.boilerplate.weight < 1:
-        yield by_boilerplate(of.boilerplate_shares(pool.chunks), config.boilerplate.weight)
-    if weight := lift_weight(config, of.language):
-        yield 1.0 + weight * of.name_shares(pool, config.bm25.params)
 
 
 def silent(of: Queries, nearest: Floats, config: RetrievalConfig) -> Mask:
@@ -177,7 +142,7 @@ def silent(of: Queries, nearest: Floats, config: RetrievalConfig) -> Mask:
 
 
 @dataclass(frozen=True)
-class _Query:
+class OneQuery:
     """One query over an index: n = 1."""
 
     index: LaneIndex
@@ -194,7 +159,9 @@ class _Query:
         return np.array([floor_of(self.index)])
 
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: IntArray) -> Floats:
-        return self.index.factors(applied_boosts(self.index, self.text, boosts), chunks)
+        # Who asks for a draft wants it: a boost of a field of which the query names a value isn't applied.
+        named = self.index.named(self.text, boosts)
+        return self.index.factors({field: boost for field, boost in boosts.items() if field not in named}, chunks)
 
     def boilerplate_shares(self, chunks: IntArray) -> Floats:
         return self.index.boilerplate_shares(chunks)
@@ -216,9 +183,9 @@ def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: Retrieval
     if not config.retrieval.vector:
         lanes = {"keyword": keyword}
     pool = joined(*(lanes.get(name, none).chunks[None] for name in ("keyword", "vector")))
-    of = _Query(index, query, keyword.chunks[: worded_depth(config)])
+    of = OneQuery(index, query, keyword.chunks[: worded_depth(config)])
     scores, available = fused_scores(pool, config, pool.depth)  # its lanes end where they should
-    scores = multiplied(scores, multipliers(of, config, pool))
+    scores = multiplied(scores, of, pool, config)
     order = best_columns(scores, scores.shape[1])[0, : available[0]]
     ranks = {"keyword": pool.keyword, "vector": pool.vector}
     fused = Fused(pool.chunks[0, order], scores[0, order], tuple(ranks[name][0, order] for name in lanes))
@@ -226,14 +193,6 @@ def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: Retrieval
     if needs_nearness(config) and silent(of, vector.scores[:1].max(initial=-np.inf, keepdims=True), config)[0]:
         return Search(query, lanes, fused, documents, places[:0], {}, Cut("abstain", 0))
     return Search(query, lanes, fused, documents, places, {}, Cut("none", len(fused)))
-
-
-def applied_boosts(
-    index: LaneIndex, query: str, boosts: Mapping[str, Mapping[str, float]]
-) -> dict[str, Mapping[str, float]]:
-    """Return the boosts without those of a field of which the query names a value: who asks for a draft wants it."""
-    named = index.named(query, boosts)
-    return {field: boost for field, boost in boosts.items() if field not in named}
 
 
 def needs_nearness(config: RetrievalConfig) -> bool:

@@ -10,6 +10,7 @@ from hive_agents.base import HiveError
 from hive_agents.index import HALF_LIFE, Scalar, SqliteIndex, boost_text, filter_text
 from hive_agents.ranking.config import RetrievalConfig
 from hive_agents.ranking.exports.contents import Content
+from hive_agents.ranking.factors import FACTORS
 from hive_agents.ranking.lift import lift_weight
 from hive_agents.ranking.stages import needs_vectors
 from hive_agents.workspace import Workspace
@@ -141,8 +142,9 @@ def _common(workspace: Workspace, plan: ExportPlan) -> Iterator[Difference]:
     if config.rerank.enabled:
         floor = "" if config.rerank.floor is None else f", and the floor of {config.rerank.floor:g} cuts nothing"
         yield Difference("rerank", f"there is no reranker: the list stays in fused order{floor}")
-    if config.boilerplate.weight < 1:
-        yield Difference("boilerplate", "lines that many documents share aren't known there: they count as any text")
+    for factor in FACTORS:
+        if factor.lost is not None and factor.setting(config, plan.index.language) is not None:
+            yield Difference(factor.block, factor.lost)
     if config.abstain.enabled:
         yield Difference("abstain.enabled", "nothing is held back where nothing is near by meaning or by words")
     for name, age in plan.ages.items():
