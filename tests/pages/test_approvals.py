@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.async_api import expect
 
 from hive_agents import Workspace
 from hive_agents.access import login_code
@@ -198,6 +199,8 @@ async def test_a_call_is_allowed_with_an_edit_by_keyboard_and_the_run_goes_on(tm
             await page.wait_for_url("**/approvals/a*")
             await page.get_by_text(NOTE["text"]).first.wait_for()
             await require_accessible(page)
+            await page.get_by_role("link", name="Your answer", exact=True).click()  # a phone shows it far below
+            await expect(page.locator("#answer-title")).to_be_in_viewport()
             await skipped(page, "#answer")
             await reached(page, "[data-arg=text]")
             await page.keyboard.press("Control+A")

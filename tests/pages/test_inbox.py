@@ -60,7 +60,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
                          "allowed_decisions": ["respond", "approve", "reject"]}, "it may have happened already"),
     "four eyes": ({"kind": "tool_call", "requester": "user:dana", "approvers": {"exclude_requester": True}},
                   "another person with the role approver decides it"),
-    "words": ({"allowed_decisions": ["respond", "reject"]}, "it wants an answer in words"),
+    "words": ({"allowed_decisions": ["respond", "reject"]}, "Open it to decide: it wants an answer in words"),
     "more": ({"signals": [{"source": "llm", "action": "retry"}]}, "more belongs to it"),
     "long": ({"kind": "tool_call", "context": {"tool": "mail", "args": {"text": "long " * 500}}}, "too long to be"),
 }  # fmt: skip
