@@ -53,7 +53,7 @@ def check_semantics(
 
 def reads_index(config: RetrievalConfig) -> bool:
     """Return whether a check of the config reads the index."""
-    return bool(config.filters) or any(factor.check and getattr(config, factor.block) for factor in FACTORS)
+    return bool(config.filters) or any(factor.check and factor.setting(config, "") is not None for factor in FACTORS)
 
 
 def _finding(stored: StoredConfig, code: str, path: str, message: str, fix: str) -> Diagnostic:
