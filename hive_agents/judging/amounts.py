@@ -99,7 +99,7 @@ _DATES = (
     re.compile(r"\b(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})\b"),
     re.compile(rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of )?(?P<n>{MONTH})\b\.?,?(?:\s+(?P<y>\d{{4}}))?", re.I),
     re.compile(rf"\b(?P<n>{MONTH})\b\.?\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d)(?:,?\s+(?P<y>\d{{4}}))?", re.I),
-    re.compile(r"\b(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?P<y>\d{4})\b"),
+    re.compile(r"(?<![\d.])(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?P<y>\d{4})\b(?!\.\d)"),
     re.compile(r"\b(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>\d{4})\b"),
     re.compile(rf"\b(?P<n>{MONTH})\b\.?\s+(?P<y>\d{{4}})\b", re.I),
 )
@@ -216,7 +216,7 @@ def _quantities(text: str) -> Iterator[Quantity]:
     text = _THOUSANDS.sub(lambda found: f"{float(found[1]) * 1000:g}", text)
     text = _FRACTION.sub(_as_share, _every_n(without_times(text)))
     codes = [found.span() for found in (*CODE.finditer(text), *VERSION.finditer(text)) if not is_measure(found[0])]
-    for found in re.finditer(r"(?P<pre>[€$£])?\s?(?P<n>[-+−]?\d+(?:[,  ]\d{3})*(?:\.\d+)?)", text):
+    for found in re.finditer(r"(?P<pre>[€$£])?\s?(?P<n>[-+−]?\d+(?:[,  ]\d{3})*(?:\.\d+)?|(?<![^\s(=:])\.\d+)", text):
         start, end = found.span("n")
         start += found["n"][0] in "-−" and start > 0 and text[start - 1].isdigit()  # 80-100
         if re.search(r"\w\($", text[:start][-2:]):
@@ -248,6 +248,7 @@ def _quantities(text: str) -> Iterator[Quantity]:
             vague, place = False, place + 1
         end = words[place].end()
         unit = _unit_after(text, end)
+        vague = vague and (word != "one" or unit in ("", "a"))  # one month is no pronoun
         yield Quantity(value, unit if unit != "a" else "", text[words[first].start() : end], vague)  # "twice a day"
         place += 1
     for found in re.finditer(r"(?<!half )\b(?:an?|one|each|every|per)\s+(?:half\s+)?(?:an?\s+)?([a-z]+)\b", text, re.I):
@@ -306,6 +307,8 @@ def is_instance(quantity: Quantity, text: str, source: str) -> bool:
     counted = re.search(rf"\ban? ([^\W\d_]{{3,}}) of {re.escape(quantity.text)}\b", text, re.I)  # a group of twelve
     named = counted is not None and re.search(rf"\b{counted[1]}", source, re.I) is not None
     others = [one for one in quantities(source) if one.dimension == quantity.dimension and (one.dimension or named)]
+    if counted is not None and not named:
+        return False
     return any(_BOUND.search(source[: source.find(other.text)]) for other in others)
 
 
@@ -375,19 +378,21 @@ _OFTEN["annually"] = "year"
 
 def rates(text: str) -> set[float]:
     """Return the times that something is said to happen by, in seconds."""
-    found = {_OFTEN[often.lower()] if often else _unit(word) for word, often in _EVERY.findall(_every_n(text))}
+    said = _EVERY.findall(_every_n(text))
     times = {between for _, between in times_per(text)}
-    return times or {UNITS[unit][1] for unit in found if unit and UNITS[unit][0] == "time"}
+    found = {_OFTEN[often.lower()] if often else _unit(word) for word, often in said if often or not times}
+    return times | {UNITS[unit][1] for unit in found if unit and UNITS[unit][0] == "time"}
 
 
 def times_per(text: str) -> list[tuple[str, float]]:
     """Return what is said to happen several times in a while, each with the seconds between: four times a year."""
-    return [(count, between) for count, unit in _TIMES_PER.findall(text) if (between := _seconds(count, unit))]
+    found = ((count, unit or _OFTEN[often.lower()]) for count, unit, often in _TIMES_PER.findall(text))
+    return [(count, between) for count, unit in found if (between := _seconds(count, unit))]
 
 
 _TIMES_PER = re.compile(
     rf"\b((?:{'|'.join(NUMBER_WORDS)}|\d{{1,4}})(?= times)|once|twice|thrice)(?: times)?"
-    r" (?:an?|each|every|per) ([a-z]+)",
+    rf" (?:(?:an?|each|every|per) ([a-z]+)|({_ADVERBS})\b)",
     re.I,
 )
 

@@ -35,9 +35,23 @@ from hive_agents.judging.clauses import numbered_nouns
 from hive_agents.judging.german import is_german
 from hive_agents.judging.items import items_differ
 from hive_agents.judging.meaning import differences
-from hive_agents.judging.passages import STOP, TOKEN, WORD, PassageText, mentions, normal, read, stem, stems
+from hive_agents.judging.passages import (
+    STOP,
+    TOKEN,
+    WORD,
+    PassageText,
+    is_of_country,
+    mentions,
+    normal,
+    of_week,
+    prose_of,
+    read,
+    spelled_out,
+    stem,
+    stems,
+)
 from hive_agents.judging.sections import defaults_differ, sections_differ
-from hive_agents.judging.tables import alike, comparisons_differ, prose_of, rows_differ
+from hive_agents.judging.tables import alike, comparisons_differ, rows_differ
 
 MOST = 1_000
 """The characters of a claim that are read: its model may have been told to write anything."""
@@ -69,8 +83,9 @@ def slips(claim: str, passages: Sequence[str]) -> list[Slip]:
         found += [Slip(*one) for one in differ(claim, source)]
     found += [*_keyed(claim, source), *_descriptions(claim, source), *_aligned(claim, source)]
     said = {slip.text for slip in found}
+    told = [sentence for sentence in source.sentences if not sentence.endswith("?")]  # a question tells nothing
     found += [slip for slip in (*_elsewhere(claim, source), *_quoted(claim, source)) if slip.text not in said]
-    return list(dict.fromkeys([*found, *(Slip(*one) for one in differences(claim, source.sentences))]))
+    return list(dict.fromkeys([*found, *(Slip(*one) for one in differences(claim, told))]))
 
 
 _US_DOLLARS = re.compile(r"\bUS(?:[ -]dollars?\b|\$)")
@@ -113,7 +128,7 @@ def _numbers(claim: str, source: PassageText) -> Iterator[Slip]:
             for often in rates(source.text)
         ):
             continue
-        if bare and mine.dimension is not None and any(other.dimension is None for other in bare):
+        if bare and mine.dimension is not None and any(other.dimension is None and not other.vague for other in bare):
             continue
         yield Slip("unit" if bare else "number", mine.text)
 
@@ -135,10 +150,10 @@ def _tokens(claim: str, source: PassageText) -> Iterator[Slip]:
             continue  # a number
         inner = any(sign.isupper() for sign in token[1:])
         name = token[0].isupper() and not is_german(claim) and (first is None or found.start() != first.start())
-        if not (digits or inner or name) or plain in source.tokens or plain in MONTHS:
+        if not (digits or inner or name) or plain in source.tokens | MONTHS.keys() | spelled_out(claim, source):
             continue
-        is_known = plain in NUMBER_WORDS | UNITS or plain in ORDINALS or _is_of(plain, source)
-        if not digits and (is_known or _of_week(plain.removesuffix("s")) & source.tokens):
+        is_known = plain in NUMBER_WORDS | UNITS or plain in ORDINALS or is_of_country(plain, source)
+        if not digits and (is_known or of_week(plain.removesuffix("s")) & source.tokens):
             continue
         parts = [part for part in re.split(r"[-_./:]", plain) if part]
         if not digits and all(part in source.tokens or part.removesuffix("s") in source.tokens for part in parts):
@@ -151,28 +166,6 @@ def _tokens(claim: str, source: PassageText) -> Iterator[Slip]:
         if not digits and len(letters) > 3 and letters in squeezed:
             continue
         yield Slip("token", token)
-
-
-def _is_of(adjective: str, source: PassageText) -> bool:
-    """Return whether it says of what country something is, and the source names that: Angolan, Norwegian."""
-    stem = _OF_COUNTRY.sub("", adjective)
-    return 3 < len(stem) < len(adjective) and any(
-        each.startswith(stem[: max(4, len(stem) - 2)]) for each in source.tokens
-    )
-
-
-_OF_COUNTRY = re.compile(r"(?<=\w{3})(?:ians?|ans?|ns?|ese|ish|ic|i|er)$")
-
-
-def _of_week(day: str) -> frozenset[str]:
-    """Return the words for the days of which one is a part: weekend."""
-    return next((names for days, names in _DAYS if day in days), frozenset())
-
-
-_DAYS = (
-    (frozenset({"saturday", "sunday"}), frozenset({"weekend", "weekends"})),
-    (frozenset({"monday", "tuesday", "wednesday", "thursday", "friday"}), frozenset({"weekday", "weekdays"})),
-)
 
 
 def _version(normal: str, source: PassageText) -> bool:

@@ -136,6 +136,51 @@ def excluded(claim: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
                 yield "quantity", "only"
 
 
+_UNTIL = re.compile(r"\buntil (?!after\b)(?:the |an? )?([^,.;()]{3,60})")
+_WAITS = re.compile(r"\b(?:wait\w*|not|never|nobody|no|only|cannot)\b|n['’]t\b")
+_BESIDE = re.compile(r"\b(before|after) ((?:(?! (?:before|after)\b)[^,.;()]){3,60})")
+_WITHOUT = re.compile(r"\bwithout (?:any |an? |the |their |your )*((?:[\w'’-]+ ?){1,2})")
+
+
+def past(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
+    """Yield where a claim begins before what the clause waits for, goes on after what ends it there, or does without
+    what it needs there."""
+    denied = _WAITS.search(claim.text) or claim.duty == "forbidden"
+    if denied:
+        return
+    if (lacking := _WITHOUT.search(claim.text)) and "without" not in clause.words and not _WAITS.search(clause.text):
+        things = Clause(lacking[1]).stems
+        beside = rf"\bwith (?:an? |the )?{re.escape(lacking[1].strip())}\b"
+        if things and things <= clause.stems and (clause.duty == "required" or re.search(beside, clause.text)):
+            yield "condition", lacking[0].strip()
+    if (until := _UNTIL.search(clause.text)) is None:
+        return
+    end, begun = Clause(until[1]).stems, Clause(clause.text[: until.start()]).stems
+    waits = _WAITS.search(clause.text[: until.start()]) is not None
+    for found in _BESIDE.finditer(claim.text):
+        when = Clause(found[2]).stems
+        told = claim.stems - when
+        same = begun - {"wait"} <= told or source.weight(told & begun) >= 0.5 * source.weight(told)
+        if end and 2 * len(end & when) >= len(end) and waits is (found[1] == "before") and same:
+            yield "order", found[0]
+
+
+def under_another(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
+    """Yield the case in which a claim has something be so that the clause says of another case."""
+    mine, theirs = UNDER.search(claim.text), UNDER.search(clause.text)
+    if mine is None or theirs is None or _WAITS.search(mine[0]):
+        return
+    case, other = ({one for one in Clause(found[0]).stems if is_thing(one)} for found in (mine, theirs))
+    case, other = case - other, other - case
+    if not case or not other or case & Clause(clause.sentence).stems or other & claim.stems:
+        return
+    main = claim.stems - case
+    own = [source.weight(main & each.stems) for each in source.clauses if case & each.stems]
+    told = source.weight(main & clause.stems) >= 0.75 * source.weight(main)
+    if told and own and max(own) < 0.5 * source.weight(main):
+        yield "condition", mine[0].strip()
+
+
 def condition(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
     """Yield what the clause says under a condition, and the claim without any word of it."""
     lacking = re.search(r"\bwithout (?:any |an? |the |being )?(\w{5,})", claim.text)

@@ -21,7 +21,7 @@ from hive_agents.judging.clauses import (
     same_side,
     source_of,
 )
-from hive_agents.judging.extent import CONDITION, LIMITED, condition, excluded, extent, only
+from hive_agents.judging.extent import CONDITION, LIMITED, condition, excluded, extent, only, past, under_another
 from hive_agents.judging.pairs import amounts_differ, crossed
 from hive_agents.judging.passages import STOP, stem
 from hive_agents.judging.polarity import UNDER, aside, denied, denied_more, negations
@@ -34,7 +34,7 @@ _CONFLICTS = frozenset(
 _MEANS = re.compile(r"\bby \w+ing [^,]*")
 _POINTING = re.compile(r"\b(?:it|them|this|these)\b")
 _BOUND = re.compile(
-    r"\b(?:(atleast|(?:more|longer|later|larger|greater) than|over|above|exceeds?)"
+    r"\b(?:(atleast|(?:more|longer|later|larger|greater|higher) than|over|above|exceeds?)"
     r"|(?:atmost|(?:less|shorter|fewer|earlier|smaller) than|under|below)) (?:[€$£] ?)?$"
 )
 _EXCEPTED = re.compile(
@@ -151,6 +151,8 @@ def _contradictions(claim: Clause, clause: Clause, source: Clauses) -> Iterator[
     yield from condition(claim, clause, source)
     yield from extent(claim, clause)
     yield from only(claim, clause)
+    yield from past(claim, clause, source)
+    yield from under_another(claim, clause, source)
     yield from crossed(claim, clause)
 
 

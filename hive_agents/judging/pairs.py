@@ -15,6 +15,7 @@ _SEGMENT = re.compile(r"[,;:]\s+(?:(?:and|but|while|whereas|or) )?|\s(?:and|but|
 _ASIDE = re.compile(r"\([^()]{1,80}\)")
 _SOON = re.compile(r"\b(?:immediately|instantly|at once|right away|straight away|without delay)\b")
 _LATER = re.compile(r"\b(?:wait|waits|waited|after)\b[^,;.]{0,40}")
+_SPAN = re.compile(r"\b(first|last|next|same|previous) (?:few )?(minute|hour|day|week|month|quarter|year)s?\b")
 _ORDINAL = rf"{'|'.join(ORDINALS)}|\d+(?:st|nd|rd|th)"
 _ONE_WORD = re.compile(r"\b(?!\w+ty-)[a-z]+-(?!(?:second|minute|hour|day|week|month|year)s?\b)(?=[a-z])")
 _BOUNDLESS = re.compile(r"\bunlimited\b|\b(?:without|no) (?:any )?limits?\b|\bany (?:number|amount)\b")
@@ -63,6 +64,11 @@ def _amounts(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
         own = [other for of, other in around if alone and other.dimension == one.dimension and of & claim.stems]
         if own and not any(one.same(other) for other in (*own, *(other for of, other in around if not of))):
             yield "row", one.text
+    spans = {span for _, span in _SPAN.findall(clause.sentence)}
+    for order, span in _SPAN.findall(claim.text):
+        others = {one for first, one in _SPAN.findall(clause.text) if first == order}
+        if others and span not in spans:
+            yield "unit", f"{order} {span}"
     for order, noun in re.findall(rf"\b({_ORDINAL}) (\w+)", claim.text):
         if re.search(rf"\b(?:{_ORDINAL}) {noun}", clause.text) and not re.search(rf"\b{order}\b", clause.sentence):
             yield "number", order

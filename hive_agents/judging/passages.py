@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from hive_agents.judging.amounts import Date, Quantity, dates_in, quantities
 
 TOKEN = re.compile(r"[^\W_]+(?:[-_./:+][^\W_]+)*\+*", re.U)
-_BEGINS = re.compile(r"[|#>*-]|\d{1,2}[.)]\s")
+_BEGINS = re.compile(r"[|#>*•·▪◦‣–—-]|\d{1,2}[.)]\s")
+_KEYED = re.compile(r"(?:[*•·▪◦‣–—-]\s+)?(?=[^\W_])((?:(?!\s[–—-]\s)[^|.:;]){2,60}?)\s*(:|\s[–—-])\s+(\S[^|]*)")
+"""A line that says something of what it begins with: Lid: 3 kg."""
 _SPLIT = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9ÄÖÜ“\"'`])|\n+")
 WORD = re.compile(r"[^\W\d_]+(?:['’][a-z]+)?")
 
@@ -58,9 +60,12 @@ def _unwrapped(text: str) -> str:
     """Return a text in which a line and those it goes on in are one; a head stands by itself."""
     lines: list[str] = []
     is_open = in_item = False
-    for line in text.split("\n"):
+    whole = text.split("\n")
+    keyed = {place for places in _keyed_runs(whole) for place in places}
+    for place, line in enumerate(whole):
         bare = line.strip()
-        if is_open and bare and not _BEGINS.match(bare) and (in_item or not line[:1].isspace()):
+        begins = _BEGINS.match(bare) or place in keyed or (place and _is_full(whole, place))
+        if is_open and bare and not begins and (in_item or not line[:1].isspace()):
             lines[-1] += f" {bare}"
         else:
             lines.append(line)
@@ -81,7 +86,7 @@ def stems(text: str) -> set[str]:
 
 
 def stem(word: str) -> str:
-    if word.endswith(("ies", "ied")) and len(word) > 4:
+    if word.endswith(("ies", "ied", "ily")) and len(word) > 4:
         word = word[:-3] + "y"
     for ending in ("ingly", "edly", "ings", "ing", "ed", "es", "s", "ly", "e"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
@@ -91,9 +96,49 @@ def stem(word: str) -> str:
     return word
 
 
+def _is_full(lines: Sequence[str], place: int) -> bool:
+    """Return whether a line begins something new, as its first word had room on the line before: a head, an address."""
+    before, first = lines[place - 1].rstrip(), lines[place].split()[:1]
+    width = max(map(len, lines[max(0, place - 3) : place + 3]))
+    return bool(first) and first[0][0].isupper() and len(before) + len(first[0]) + 1 < 0.6 * width
+
+
+def _keyed_runs(lines: Sequence[str]) -> Iterator[list[int]]:
+    """Yield the places of three lines or more, with one between them at most, that say something of what they begin
+    with."""
+    run: list[int] = []
+    sign = ""
+    for place, line in enumerate([*lines, "", ""]):
+        found = _KEYED.fullmatch(line.strip())
+        if found and (not run or found[2].strip() == sign):
+            sign = found[2].strip()
+            run.append(place)
+        elif found or (run and place > run[-1] + 1):
+            if len(run) >= 3:
+                yield run
+            run, sign = ([place], found[2].strip()) if found else ([], "")
+
+
+def prose_of(text: str) -> str:
+    """Return a text without its tables and the lines that are read as their rows."""
+    lines = text.splitlines()
+    rows = {place for places in _keyed_runs(lines) for place in places}
+    return "\n".join(line for place, line in enumerate(lines) if line.count("|") < 2 and place not in rows)
+
+
 def _table_rows(text: str) -> Iterator[HeadedRow]:
     heads: tuple[str, ...] = ()
-    for line in text.splitlines():
+    lines = text.splitlines()
+    for line in lines:
+        parts = [_KEYED.fullmatch(part.rpartition(": ")[2].strip(" .")) for part in re.split(r"[,;]\s+", line)]
+        pairs = [part for part in parts if part]
+        if len(pairs) > 2 and len({part[2] for part in pairs}) == 1:
+            yield from (HeadedRow((part[1], part[3]), ("", ":")) for part in pairs)
+    for run in _keyed_runs(lines):
+        for found in (_KEYED.fullmatch(lines[place].strip()) for place in run):
+            if found:
+                yield HeadedRow((found[1], found[3]), ("", ":"))
+    for line in lines:
         bar = line.strip()
         if bar.count("|") >= 2 or (bar.count("|") and heads):
             cells = tuple(cell.strip() for cell in bar.strip("|").split("|"))
@@ -105,6 +150,38 @@ def _table_rows(text: str) -> Iterator[HeadedRow]:
                 yield HeadedRow(cells, heads)
         else:
             heads = ()
+
+
+def is_of_country(adjective: str, source: PassageText) -> bool:
+    """Return whether it says of what country something is, and the source names that: Angolan, Norwegian."""
+    stem = _OF_COUNTRY.sub("", adjective)
+    return 3 < len(stem) < len(adjective) and any(
+        each.startswith(stem[: max(4, len(stem) - 2)]) for each in source.tokens
+    )
+
+
+_OF_COUNTRY = re.compile(r"(?<=\w{3})(?:ians?|ans?|ns?|ese|ish|ic|i|er)$")
+
+
+def of_week(day: str) -> frozenset[str]:
+    """Return the words for the days of which one is a part: weekend."""
+    return next((names for days, names in _DAYS if day in days), frozenset())
+
+
+_DAYS = (
+    (frozenset({"saturday", "sunday"}), frozenset({"weekend", "weekends"})),
+    (frozenset({"monday", "tuesday", "wednesday", "thursday", "friday"}), frozenset({"weekday", "weekdays"})),
+)
+
+
+def spelled_out(claim: str, source: PassageText) -> set[str]:
+    """Return the words that a claim adds to an abbreviation of its source: network address translation (NAT)."""
+    found = [(claim[: short.start()], short[1].upper()) for short in _SHORT.finditer(claim)]
+    return {normal(word) for words, short in found if normal(short) in source.tokens
+            for word in WORD.findall(words[-100:])[-5:] if word[0].upper() in short}  # fmt: skip
+
+
+_SHORT = re.compile(r"\(([A-Z][A-Za-z]{1,7})\)")
 
 
 def mentions(text: str, cell: str) -> bool:

@@ -47,13 +47,15 @@ def roles_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tup
             found = [other for before, other, after in zip(theirs, theirs[1:], theirs[2:], strict=False)
                      if (before, after) == (left, right) and unlike(other, claim)]  # fmt: skip
             yield from (("role", word) for _ in found)
+    adjacent = {(meaning(one), meaning(of)) for one, of in pairwise(clause.words)}
+    compounds = adjacent.intersection(pairwise(clause.content))
     for kind, noun in pairwise(claim.content):
         if (
             unlike(kind, clause)
             and is_thing(noun)
             and any((kind, noun) in pairwise(each.content) for each in source.clauses)
         ):
-            yield from (("role", kind) for one, of in pairwise(clause.content) if of == noun and unlike(one, claim))
+            yield from (("role", kind) for one, of in compounds if of == noun and unlike(one, claim))
     told = _complements(claim)
     for place, words in _complements(clause).items():
         other = told.get(place, frozenset())

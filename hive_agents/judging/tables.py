@@ -6,12 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from hive_agents.judging.amounts import CODE, VERSION, Quantity, quantities
+from hive_agents.judging.amounts import CODE, VERSION, Quantity, is_measure, quantities, rates
 from hive_agents.judging.meaning import LESS, MORE
-from hive_agents.judging.passages import STOP, HeadedRow, PassageText, mentions, stem, stems
+from hive_agents.judging.passages import STOP, HeadedRow, PassageText, mentions, prose_of, stem, stems
 
 _LETTERS = re.compile(r"[^\W_]+")
 _CODED = re.compile(r"(?=\w*[^\W\d_])(?=\w*\d)\w+")
+_OR = re.compile(r"\s?/\s?|\s+or\s+")
 _PARTED = re.compile(r",\s|\b(?:and|but|while|whereas)\b")
 
 
@@ -26,8 +27,12 @@ def _names(claim: str, cell: str, head: str = "") -> bool:
 
 def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
     """Yield values of the claim that stand in a table, and in no row, or under no head, that the claim names."""
-    named = [row for row in source.rows if row.cells and any(mentions(claim, one)
-             for one in (row.cells[0], *(found[0] for found in CODE.finditer(row.cells[0]))))]  # fmt: skip
+    named = [
+        row for row in source.rows if row.cells and any(mentions(claim, one) for one in (row.cells[0],
+        *_OR.split(row.cells[0]), *(found[0] for found in CODE.finditer(row.cells[0]))))
+    ]  # fmt: skip
+    named = [row for row in source.rows if any(stems(one.cells[0]) < stems(row.cells[0]) for one in named)
+             and _names(claim, row.cells[0])] or named  # fmt: skip
     named = named or [row for row in source.rows if row.cells and _names(claim, row.cells[0])]
     named = named or [row for row in source.rows if any(_CODED.fullmatch(cell) and mentions(claim, cell)
                                                         for cell in row.cells[1:])]  # fmt: skip
@@ -36,6 +41,8 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
         named = named or [row for row in source.rows if column < len(row.cells) and len(cell := row.cells[column]) > 3
                           and _worded(cell) and cells[cell] == 1 and _names(claim, cell)]  # fmt: skip
     named = [row for row in named if _is_headed(claim, row)] or named
+    yield from _rows_apart(claim, source)
+    yield from _periods_differ(claim, source)
     if not named:
         return
     prose = prose_of(source.text)
@@ -75,6 +82,31 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
             denied = len(re.findall(r"\b(?:not|no|without|lacks?|neither)\b|n['’]t\b", part)) % 2 == 1
             if denied is ("yes" in own):
                 yield "negation", head
+
+
+def _rows_apart(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
+    """Yield the second of two codes that a claim tells of each other, and no row of a table has both."""
+    codes = dict.fromkeys(found[0] for pattern in (CODE, VERSION) for found in pattern.finditer(claim))
+    prose = prose_of(source.text)
+    places = {code: {place for place, row in enumerate(source.rows) if any(mentions(cell, code) for cell in row.cells)}
+              for code in codes if not is_measure(code) and not mentions(prose, code)}  # fmt: skip
+    apart = len(places) == 2 and all(places.values()) and not set.intersection(*places.values())
+    if apart and not _TOGETHER.search(claim):
+        yield "row", list(places)[1]
+
+
+def _periods_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
+    """Yield how often a claim has something happen that the source lists under another period: weekly, monthly."""
+    periods = [(rates(row.cells[0]), row.cells[1]) for row in source.rows if not row.heads[0] and rates(row.cells[0])]
+    often, words = rates(claim), stems(claim)
+    shared = [len(words & stems(cell)) for _, cell in periods]
+    if often and len(periods) > 1 and max(shared) and shared.count(max(shared)) == 1:
+        listed, cell = periods[shared.index(max(shared))]
+        if not often & (listed | rates(cell)):
+            yield "unit", "how often"
+
+
+_TOGETHER = re.compile(r"\b(?:and|or|n?either|both|than|as|but|while|whereas|from|before|after|unlike)\b")
 
 
 def _is_headed(claim: str, row: HeadedRow) -> bool:
@@ -150,7 +182,3 @@ def alike(stems: set[str], others: set[str]) -> bool:
     """Return whether a word is among the others, or begins as one of them does: weight and weighs."""
     return any(stem == other or (len(stem) > 4 and len(other) > 4 and stem[:5] == other[:5])
                for stem in stems for other in others)  # fmt: skip
-
-
-def prose_of(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if line.count("|") < 2)

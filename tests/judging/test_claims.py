@@ -28,7 +28,7 @@ def labelled(name: str) -> list[tuple[str, str, bool]]:
         ("fresh", (28, 30), (0, 30)),  # at the first look 19 and 3
         ("later", (17, 20), (0, 20)),  # 14 and 2
         ("last", (14, 15), (0, 15)),  # 9 and 0
-        ("leaflets", (25, 30), (1, 30)),  # 14 and 4
+        ("leaflets", (26, 30), (1, 30)),  # 14 and 4
         ("terms", (28, 30), (1, 30)),  # 18 and 11
         ("notices", (27, 30), (0, 30)),  # 16 and 5
         ("kitchen", (27, 30), (1, 30)),  # 10 and 5; 22 and 4 after the mending on the three before it
@@ -361,6 +361,43 @@ Whether to hurry. Values: on, off.
          "The gate closes at half past twelve.", "date"),
         ("| Leg | Climb | Length |\n| --- | --- | --- |\n| 1 | 90 m | 9 km |\n| 4 | 70 m | 8 km |\n",
          "Leg 1 is longer than leg 4.", "Leg 4 is longer than leg 1.", "row"),
+        ("Waits after work on a tooth\nCrown – wait 2 days"
+         "\nFilling/Inlay – wait 3 hours\nCleaning – no wait\nRoot (open, no"
+         " crown) – wait 1 week\nRoot (closed, crown) – wait 1 month\n", "After an inlay you wait three hours.",
+         "After an inlay you wait two days.", "row"),
+        ("– Crown – wait 2 days\n– Root (open, no pin) – wait 1 week\n– Root – wait 1 month\n",
+         "With an open root and no pin the wait is one week.", "With an open root and no pin the wait is one month.",
+         "row"),
+        ("Fees by boat: Canoe - .5 crown, Dinghy - 1.5 crowns, Sloop - 4 crowns.", "A canoe costs .5 crown.",
+         "A canoe costs 1.5 crowns.", "row"),
+        ("• Daily: feed the hens\n• Weekly: clean the coop, weigh the hens\n• Monthly: oil the door\n",
+         "The door is oiled once a month.", "The door is oiled every week.", "unit"),
+        ("| Needs | For |\n| --- | --- |\n| 4.10.2.7 | 5.1.1.0 |\n| 3.9.0.12 | 4.10.1.3 |\n",
+         "You need 4.10.2.7 for 5.1.1.0.", "You need 3.9.0.12 for 5.1.1.0.", "row"),
+        ("Ferry rules\nDogs must be tied at all times\nBikes are free on the lower deck",
+         "On the lower deck, bikes are free.", "Dogs need not be tied.", "negation"),
+        ("After a fall, riders must obtain a doctor's note.", "Riders need a doctor's note after a fall.",
+         "After a fall riders may start without a doctor's note.", "condition"),
+        ("Wait until the glue is dry.", "Go on when the glue is dry.", "Go on before the glue is dry.", "order"),
+        ("The siren sounds every 5 hours until a test succeeds.",
+         "Until a test succeeds, the siren sounds every 5 hours.",
+         "The siren sounds every 5 hours even after a test succeeds.", "order"),
+        ("Members who live three miles or more from the hall get a bus.",
+         "Members who live at least three miles from the hall get a bus.",
+         "Members who live at most three miles from the hall get a bus.", "negation"),
+        ("Will badges be needed? Yes. Badges will not be required in the first few days of the fair.",
+         "In the first days of the fair badges aren't required.",
+         "Badges are required in the first few days of the fair.", "negation"),
+        ("Badges are issued to all guests during the first month of the fair.",
+         "During the first month of the fair badges are issued to all guests.",
+         "Badges are issued to all guests during the first week of the fair.", "unit"),
+        ("The buoy gives four short whistles when it is running on its battery. When it is flooded, it howls.",
+         "On its battery, the buoy gives four short whistles.", "When flooded, the buoy gives four short whistles.",
+         "condition"),
+        ("Grafting in CT or RI means a pause.", "Grafting in Connecticut (CT) means a pause.",
+         "Grafting in NC means a pause.", "token"),
+        ("The wait is at least 17 days. A pause of 2 weeks follows.", "A pause of two weeks follows.",
+         "A pause of two months follows.", "unit"),
         ("Only clerks can see the log.", "Guests can't see the log.", "The log can't be seen by clerks.", "negation"),
     ],
 )  # fmt: skip
