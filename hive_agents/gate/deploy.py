@@ -71,12 +71,13 @@ def deploy(
     authn: str = "local",
     before_look: Callable[[], None] = lambda: None,
     viewer: Principal | None = None,
+    require: Callable[[], object] = lambda: None,
 ) -> Deployment:
     """Refresh the index, check levels 1 to 3, and switch to `candidate` if the gate lets it pass.
 
     `accept_tags` names tags, `accept` figures of the readers whose loss `by` accepts for `reason`; every other block
     stays. `before_look` is called after all checks, before the gate measures the candidate. Told is what `viewer` may
-    know, as for `as_seen`.
+    know, as for `as_seen`. `require` raises where whoever asked may no longer deploy: measuring takes minutes.
     Raises: every error of levels 1 and 2; HIVE-307 when another deployment won the race; HIVE-409 for an acceptance
     without a reason or of an unknown tag, HIVE-415 for one by anybody but a person.
     """
@@ -112,6 +113,7 @@ def deploy(
         reason=reason,
         by=by,
         authn=authn,
+        require=require,
     )
     return Deployment(result, candidate.name, previous, warnings, shown)
 
@@ -126,12 +128,15 @@ def switch(
     reason: str | None = None,
     by: str | None = None,
     authn: str = "local",
+    require: Callable[[], object] = lambda: None,
 ) -> Version:
-    """Make `candidate` serve; `evaluation` is `GateResult.record()`, `authn` says how `by` is known.
+    """Make `candidate` serve; `evaluation` is `GateResult.record()`, `authn` says how `by` is known, `require` is as in
+    `deploy`.
 
     Raises: HIVE-307 where the active config, the golden set or the index is no longer the one measured.
     """
     with exclusive(workspace, "deploying"):
+        require()
         active = find_active(workspace)
         now = active.stored.hash if active else None
         if active and active.version and now == candidate.hash and active.version.evaluation == evaluation:
@@ -166,15 +171,17 @@ def rollback(
     by: str | None = None,
     authn: str = "local",
     of: int | None = None,
+    require: Callable[[], object] = lambda: None,
 ) -> tuple[Version, str]:
     """Serve the previous config again, from its stored text; a further call goes further back.
 
-    `authn` says how `by` is known; with `of` only that version is rolled back.
+    `authn` says how `by` is known; with `of` only that version is rolled back; `require` is as for `deploy`.
 
     Returns the new version and the name of the config that served until now.
     Raises: HIVE-412 when there is nothing to go back to, HIVE-307 where another version than `of` serves.
     """
     with exclusive(workspace, "rolling back"):
+        require()
         history = versions(workspace)
         if of is not None and (not history or history[0].id != of):
             message = f"version {of} was to be rolled back, and it doesn't serve any more"

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.ranking import versions
+from hive_agents.runs import control
+from hive_agents.server import configs
 from tests.server.serving import asking_writer, bearer, sample, served
 
 
@@ -61,3 +65,31 @@ async def test_a_reader_goes_on_with_their_own_question(place: Workspace, client
     run = asked.json()["run_id"]
     assert (await client.post(f"/api/runs/{run}/pause", headers=who)).json()["status"] == "paused"
     assert (await client.post(f"/api/runs/{run}/resume", headers=who)).json()["status"] == "queued"
+
+
+@pytest.mark.parametrize("taken", ["role", "proof"])
+@pytest.mark.parametrize("change", ["deploy", "rollback"])
+async def test_a_deployment_counts_by_the_rights_of_when_it_is_made(
+    place: Workspace, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, change: str, taken: str
+) -> None:
+    """The gate measures for minutes, and others hold the lock: who lost the role meanwhile deployed all the same."""
+    let_dana(place, "operator")
+    who = bearer(place, "dana", "operator")
+    body = {"config": "v1-naive", "allow_inconclusive": True, "reason": "try"}
+    if change == "rollback":
+        assert (await client.post("/api/deploy", json=body, headers=who)).status_code == 200
+    before = [one.id for one in versions(place)]
+    real = getattr(configs, change)
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        """What another one does while it is measured."""
+        if taken == "role":
+            let_dana(place, "reader")
+        else:
+            control.end_person(place, "dana", "acme", "user:root")
+        return real(*given, **named)
+
+    monkeypatch.setattr(configs, change, meanwhile)
+    answer = await client.post(f"/api/{change}", json=body if change == "deploy" else {}, headers=who)
+    assert answer.status_code == (403 if taken == "role" else 401)
+    assert [one.id for one in versions(place)] == before
