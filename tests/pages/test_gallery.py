@@ -39,6 +39,8 @@ async def test_axe_finds_nothing_in_the_gallery_and_its_pictures_are_taken(tmp_p
         page: Page = await browser.new_page(reduced_motion="reduce")
         await page.route("**/*", given)
         await page.goto(ADDRESS)
+        # What the style sheet draws beside a word isn't read out with it.
+        assert await page.get_by_role("link", name="Where it came from", exact=True).count() == 1
         assert await found(page, "gallery") == set()
         await page.evaluate("document.getElementById('window').showModal()")
         assert await found(page, "window") == set()
