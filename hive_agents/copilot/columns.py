@@ -24,7 +24,7 @@ from hive_agents.copilot.dates import DateSpan
 from hive_agents.copilot.forms import word_key
 from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
-from hive_agents.copilot.roles import is_short_for, parts, role_of, tells_rows
+from hive_agents.copilot.roles import deed, is_short_for, parts, role_of, tells_rows
 from hive_agents.copilot.sentence import (
     ABOUT,
     ADVERBS,
@@ -113,8 +113,9 @@ class _Columns:
         directions = " ".join(language("en")["columns"]["directions"]).split()
         skipped = EMPTY.union(_LINKS, word_table("columns.measures"), directions, {"'s"})
         fields = {demand.field for demand in self.filters}
-        # "operated by Bela", "3000 kg": words of a column that filters.
-        skipped |= {s.at(n) for n in rest if s.stem(n) in {word_key([part]) for name in fields for part in parts(name)}}
+        # "operated by Bela", "directed by Bela", "3000 kg": words of a column that filters.
+        own = {word_key([word]) for name in fields for part in parts(name) for word in (part, deed(part))}
+        skipped |= {s.at(n) for n in rest if s.stem(n) in own}
         # Two tables have columns of their own: what their rows are called joins none of them.
         rows = {demand.field for demand in self.filters if role_of(demand.field) == "kind"}
         either = any(s.at(n) == "or" for n in rest) and len(fields - rows) > 1
@@ -392,9 +393,7 @@ class _Columns:
                 if told and (name in s.vocabulary.years or len(own) < len(parts(name))):
                     return self._in_years(name, span, place)
         plain = s.at(before) not in events and s.at(span.last + 1) not in events
-        bare = [
-            name for name in dict.fromkeys([*self._numbers(), *s.vocabulary.years]) if stems.issuperset(parts(name))
-        ]
+        bare = [name for name in {**dict.fromkeys(self._numbers()), **s.vocabulary.years} if stems >= {*parts(name)}]
         spoken = [n for n in (before, span.last + 1) if n in self.nouns or s.at(n) in EMPTY | {""} or n in s.inside]
         alone = not {*s.vocabulary.years, *s.vocabulary.of_type("date")}.difference(bare)
         whatever = bool(bare) and alone and parts(bare[0])[0] in {"year", "jahr", "année", "año"}

@@ -14,7 +14,7 @@ from hive_agents.documents import FieldType, terms
 
 JOINTS = frozenset({"of", "de", "du", "des", "del", "der"})
 """Words in names of fields that tell nothing: `type_de_produit`."""
-_SHORTEST_CUT = 3
+_SHORTEST_CUT, _SHORTEST_DEED = 3, 5
 FieldRole = Literal[
     "kind", "status", "person", "place", "team", "audience", "language", "topic", "version", "party", "other"
 ]
@@ -89,6 +89,15 @@ def flag_of(kind: FieldType, values: Sequence[object]) -> tuple[FilterValue, Fil
     if kind == "boolean":
         return True, False
     return found and ((1, 0) if kind == "number" else (str(shown.get(found[0], found[0])), str(shown[found[1]])))
+
+
+def deed(part: str) -> str:
+    """Return what somebody did whom a part of a field's name tells by it; other words as they are.
+
+    >>> deed("director"), deed("designer"), deed("year")
+    ('directed', 'designed', 'year')
+    """
+    return f"{part[:-2]}ed" if len(part) > _SHORTEST_DEED and part.endswith(("er", "or")) else part
 
 
 @cache

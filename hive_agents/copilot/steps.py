@@ -53,10 +53,18 @@ async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
         except (PlanFault, ModelError) as fault:
             planner = "fallback"
             session.trace.notes.append(f"planner: {_kind(fault)}")
-    routed = route_by_words(
-        request.text, session.vocabulary, reader=session.reader.user, today=session.today, history=session.past
-    )
+    routed = _by_words(session, request.text)
+    if routed.decision.strategy.retrieves and routed.decision.strategy is not SearchStrategy.METADATA_ONLY:
+        session.corrected = corrections(session.known, routed.decision.query)
+        if session.corrected:  # a value may have been mistyped, and filters as what was meant
+            routed = _by_words(session, mended(request.text, session.corrected))
     return _planned(routed, planner)
+
+
+def _by_words(session: TurnSession, text: str) -> Routed:
+    return route_by_words(
+        text, session.vocabulary, reader=session.reader.user, today=session.today, history=session.past
+    )
 
 
 def _kind(fault: Exception) -> str:
@@ -110,7 +118,7 @@ def _of_one_product(session: TurnSession, decision: RouterDecision) -> RouterDec
 
 def _spelt(session: TurnSession, decision: RouterDecision) -> RouterDecision:
     """Return the plan with typing mistakes corrected to words of documents that the reader may certainly view."""
-    session.corrected = corrections(session.known, decision.query)
+    session.corrected = session.corrected | corrections(session.known, decision.query)
     search = decision.search_value
     return decision.model_copy(
         update={

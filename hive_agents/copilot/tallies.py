@@ -13,7 +13,7 @@ from hive_agents.copilot.dates import NUMBERS
 from hive_agents.copilot.forms import is_plural, word_key
 from hive_agents.copilot.language import Word, at, word_list, word_table, words
 from hive_agents.copilot.plan import FieldTally
-from hive_agents.copilot.roles import is_short_for, parts, tells_rows
+from hive_agents.copilot.roles import deed, is_short_for, parts, tells_rows
 from hive_agents.copilot.vocabulary import LONGEST, Vocabulary
 
 MOST_GROUPS = 50
@@ -332,8 +332,8 @@ def cell_in(text: str, vocabulary: Vocabulary, rows: Sequence[TitledRow]) -> str
     >>> [cell_in(text, Vocabulary(fields), rows) for text in asked]
     ['Iron, melt: 1811.', None]
     """
-    asked = f" {' '.join(word.lower for word in words(text))} "
-    found: list[str] = []
+    asked, found = f" {' '.join(word.lower for word in words(text))} ", list[str]()
+    deeds = {deed(parts(one)[-1]): parts(one)[-1] for one in vocabulary.fields}  # "who directed …"
     for _, title, metadata in rows:
         called = [" ".join(word.lower for word in words(title)), *_numbered(asked.split(), vocabulary, metadata)]
         told = next((one for one in called if f" {one} " in asked), called[0])
@@ -341,6 +341,7 @@ def cell_in(text: str, vocabulary: Vocabulary, rows: Sequence[TitledRow]) -> str
         rest = [*before.split(), *after.split()] if name.strip() else []
         begin = next((n for n, word in enumerate(rest) if word not in word_list("tallies", "cell")), len(rest))
         said = rest[begin : begin + LONGEST]
+        said = [deeds.get(word, word) for word in said]
         alike = [one for one in vocabulary.fields if vocabulary.named_field(said, [one])]
         alike = [one for one in alike if vocabulary.fields[one].type == "date"] if "when" in rest else alike
         field = vocabulary.named_field(said, alike)

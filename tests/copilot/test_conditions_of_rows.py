@@ -343,3 +343,23 @@ def test_who_is_other_than_somebody_is_not_them() -> None:
 )
 def test_what_more_is_said_of_rows_makes_no_exact_list(text: str) -> None:
     assert route(text, HILLS, reader="mei", today=TODAY).decision.strategy is not SearchStrategy.METADATA_ONLY
+
+
+MAPS = of_tables(
+    {"designer": "keyword", "sheets": "number"},
+    {"designer": [("Ada Berg", 4), ("Lu Chen", 3)], "sheets": [(1, 4), (9, 3)]},
+    "maps/1.md",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "filters"),
+    [
+        ("maps designed by Lu Chen with more than 3 sheets", [("designer", "Lu Chen"), ("sheets", 3)]),
+        ("how many maps designed by Ada Berg have over 3 sheets", [("designer", "Ada Berg"), ("sheets", 3)]),
+    ],
+)
+def test_what_somebody_did_names_the_column_that_tells_who(text: str, filters: list[object]) -> None:
+    decision = route(text, MAPS, reader="mei", today=TODAY).decision
+    assert decision.strategy is SearchStrategy.METADATA_ONLY
+    assert [(one.field, one.value) for one in decision.filters] == filters

@@ -301,3 +301,9 @@ def test_the_first_few_are_told_with_those_that_are_level_with_the_last() -> Non
         tallied(FieldTally(of="values", field="deposit"), rows[:3])
         == "2 values of deposit: 7 2, 9 1, over 3 documents."
     )
+
+
+def test_who_did_something_to_a_row_is_told_by_the_column_of_who_did() -> None:
+    fields, rows = {"director": FieldWords("keyword", ("Ada Berg",))}, [("a.md", "Dunes", {"director": "Ada Berg"})]
+    assert cell_in("Who directed Dunes?", Vocabulary(fields), rows) == "Dunes, director: Ada Berg."
+    assert cell_in("Who watched Dunes?", Vocabulary(fields), rows) is None

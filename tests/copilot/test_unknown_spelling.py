@@ -99,3 +99,10 @@ def test_what_a_word_is_read_as_is_a_word(tmp_path: Path, text: str, notice: str
     (place.documents / "pasos.md").write_text(page, encoding="utf-8")
     place.index()
     assert ask(place, "dana", text)["notice"] == notice
+
+
+def test_a_mistyped_value_filters_as_what_was_meant(place: Workspace) -> None:
+    reply = ask(place, "guest", "how many gudies are there?")
+    assert reply["strategy"] == "MetadataOnly"
+    assert reply["answer"] == ask(place, "guest", "how many guides are there?")["answer"]
+    assert reply["notice"] == 'I read "gudies" as "guides".'
