@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,12 +27,15 @@ BY_HEADING = 0.6
 """What a word counts that is only in the chunk's headings or title."""
 SHOWN_ALREADY = 0.5
 """What a word counts that another window shows."""
+NAMED_ROW = 0.2
+"""Added for a window that begins with a row which the question names: others may only mention it, in as many words."""
 BETWEEN = " … "
 """What stands between the windows of an excerpt."""
 OPEN, CLOSE = "<mark>", "</mark>"
 MAX_LABEL = 80
 MAX_PHRASES = 2
 _CONSIDERED = 200
+_CELL_END = " | "
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ def windows(
             for places, words in runs[number]:
                 if (score := scores.get(words)) is None:
                     score = scores[words] = text.score(words, shown, weights)
+                score += NAMED_ROW * (places.start in text.names)
                 # Of equals, windows that begin with a match.
                 key = (round(score, 9), bool(text.words[places.start]))
                 if key > best:
@@ -145,6 +149,8 @@ class _Text:
     lines: Sequence[TextLine]
     words: Sequence[frozenset[str]]
     above: frozenset[str]
+    names: frozenset[int]
+    """The rows of a table that the question names."""
 
     @classmethod
     def of(cls, candidate: NearChunk, weights: FieldWeights, language: str, length: int) -> _Text:
@@ -155,9 +161,12 @@ class _Text:
             lines = tuple(line for line in lines if line.text in own) or lines  # without boilerplate
         if len(lines) > 1 and lines[0].kind == "heading":
             lines = lines[1:]  # it is shown as the section's name
-        cut = [_cut(line, wanted, language, length) for line in lines]
+        named = {n for n, line in enumerate(lines) if _is_named(line, wanted, language)}
+        cut = [_short_row(line, length) if n in named else _cut(line, wanted, language, length)
+               for n, line in enumerate(lines)]  # fmt: skip
         words = [wanted & stems_in(line.text, language) for line in cut]
-        return cls(candidate, cut, words, wanted & stems_in(f"{row.title} {row.heading}", language))
+        above = wanted & stems_in(f"{row.title} {row.heading}", language)
+        return cls(candidate, cut, words, above, frozenset(named))
 
     def runs(self, taken: set[int], length: int) -> Iterator[tuple[range, frozenset[str]]]:
         """Yield from each line on as many lines as fit, with the wanted words in them."""
@@ -204,6 +213,25 @@ class _Text:
             section_of(row.heading, row.text, self.lines[telling].first),
             best,
         )
+
+
+def _is_named(line: TextLine, wanted: frozenset[str], language: str) -> bool:
+    """Return whether a line is a row of a table whose first cell has words of the question alone."""
+    first = stems_in(line.text.partition(_CELL_END)[0], language) if line.kind == "table" else frozenset[str]()
+    return bool(first) and first <= wanted
+
+
+def _short_row(line: TextLine, length: int) -> TextLine:
+    """Return a row that fits below its head, with the beginning of each cell."""
+    cells = line.text.split(_CELL_END)
+    room = max(length - len(line.head), length // 2) - len(_CELL_END) * (len(cells) - 1)
+    shortest_first = sorted(range(len(cells)), key=lambda place: len(cells[place]))
+    for done, place in enumerate(shortest_first):
+        most = max(room // (len(cells) - done), 2)
+        if len(cells[place]) > most:
+            cells[place] = cells[place][: most - 1].rsplit(" ", 1)[0] + "…"
+        room -= len(cells[place])
+    return replace(line, text=_CELL_END.join(cells))
 
 
 def _cut(line: TextLine, wanted: frozenset[str], language: str, length: int) -> TextLine:

@@ -321,14 +321,18 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
             return [None] * len(positions)
         return list(session.index.vector_scores(search.query, chunks).tolist())
 
+    from hive_agents.ranking import name_shares
+
     cosines = session.despite_outage(measured)
+    # A row or an option that the question names may be opposed to it by meaning.
+    named = name_shares(session.index, search.query, chunks) >= 1 if not reranked else np.zeros(len(chunks), np.bool_)
     index = session.index
     results: list[Result] = []
     seen: set[str] = set()
     doc_ids, chunk_ids = index.documents_of(chunks), index.chunk_ids(chunks)
-    for position, doc_id, chunk_id, cosine in zip(positions, doc_ids, chunk_ids, cosines, strict=True):
+    for position, doc_id, chunk_id, cosine, is_named in zip(positions, doc_ids, chunk_ids, cosines, named, strict=True):
         relevance = search.relevance.get(position) if reranked else cosine
-        if relevance is not None and relevance < floor:
+        if relevance is not None and relevance < floor and not is_named:
             continue
         if state["decision"]["route"] == "documents.search" and doc_id in seen:
             continue

@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -532,6 +533,12 @@ def _indexed(document: Document, chunks: Sequence[Chunk], vocabulary: TermVocabu
         document.title,
         json.dumps(document.metadata, ensure_ascii=False),
         json.dumps(document.front_matter, ensure_ascii=False),
-        vocabulary.numbers(terms(document.title, language)),
+        vocabulary.numbers(terms(document.title or _name(document.doc_id), language)),
         rows,
     )
+
+
+def _name(doc_id: str) -> str:
+    """Return the name of a file without a title, or that of its folder where the file's says nothing."""
+    path = PurePosixPath(doc_id)
+    return path.parent.name if path.stem.lower() in ("index", "readme") else path.stem

@@ -21,6 +21,7 @@ from hive_agents.documents import (
     names_in,
     spoken_language,
     terms,
+    whole_writings,
     words,
 )
 from hive_agents.index import BM25Params, ChunkNumbers, LaneIndex
@@ -54,12 +55,16 @@ def is_answered(index: LaneIndex, query: str, first: ChunkNumbers, params: BM25P
 def has_half(index: LaneIndex, query: str, first: ChunkNumbers, params: BM25Params = BM25Params()) -> bool:
     """Return whether one of these chunks has half of the idf of the query's content; unknown words weigh most.
 
-    What is a name by its form weighs twice: "when was KX67 bought" is about KX67, whatever is told of it.
+    What is a name by its form weighs twice: "when was KX67 bought" is about KX67, whatever is told of it. What is
+    written of parts, as `maxRetries`, is there or not, whatever its parts weigh.
     """
     if not len(first):
         return False
     written, names = exact_writings(query, index.language), names_in(query, index.language)
     content = list(dict.fromkeys([*content_terms(query, index.language), *written]))
+    whole = sorted(whole_writings(query, index.language))
+    if any(index.frequencies(whole, params)):
+        return True
     counted = list(zip(content, index.frequencies(content, params), strict=True))
     weights = [idf(index, count) * (2 if term in names else 1) for term, count in counted]
     if any(count and 2 * weight >= sum(weights) for (_, count), weight in zip(counted, weights, strict=True)):

@@ -37,7 +37,9 @@ _NOT_FROM_TABLES = frozenset({"title", "content", "tenant", "view", "source_file
 _VERSIONS = re.compile(r"version|release|edition|section|chapter|clause|python|firmware", re.I)
 _MANY_WHOLE = 4
 """Whole parts that amounts with unlike many decimals have at least; versions have few."""
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,17})?")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,17})?(?:[eE][-+]?\d{1,2})?")
+_MEASURE = re.compile(r"-|\d[eE]|\.0\d|\.\d{4}")
+"""What stands in no version: a sign, an exponent, 0.05, 1.7843."""
 _CODE = re.compile(r"(?=\S*[^\W\d_])(?=\S*\d)(?!\S+://|\S+@)\S{2,40}")
 _DAY = re.compile(
     r"(?P<y1>\d{4})[-/](?P<m1>\d\d?)[-/](?P<d1>\d\d?)(?:[ T]\d\d?:\d\d\S*)?"
@@ -171,15 +173,15 @@ def _typed(column: Sequence[str], name: str = "") -> list[Any]:
     ([2, 30], ['3.9', '3.10'], ['007'], ['2024-01-05', ''], [True])
     >>> _typed(["45.02", "2.1", "9", "18.0", "21.35"]), _typed(["45.02", "2.1", "9", "18.0", "21.35"], "Version")
     ([45.02, 2.1, 9, 18.0, 21.35], ['45.02', '2.1', '9', '18.0', '21.35'])
-    >>> _typed(["0.05", "0.065"]), _typed(["0.5", "0.65"])
-    ([0.05, 0.065], ['0.5', '0.65'])
+    >>> _typed(["0.05", "0.10", "2"]), _typed(["0.5", "0.65"]), _typed(["1.25", "-1"]), _typed(["0.1", "7.2e-4"])
+    ([0.05, 0.1, 2], ['0.5', '0.65'], [1.25, -1], [0.1, 0.00072])
     """
     cells = [" ".join(cell.split()) for cell in column]
     filled = [cell for cell in cells if cell]
     if all(cell.lower() in ("true", "false") for cell in filled):
         return [cell and cell.lower() == "true" for cell in cells]
     if all(map(_NUMBER.fullmatch, filled)) and (_are_even(filled) or _are_measures(filled, name)):
-        return [cell and (float(cell) if "." in cell else int(cell)) for cell in cells]
+        return [cell and (int(cell) if cell.lstrip("-").isdecimal() else float(cell)) for cell in cells]
     dates = [_iso(cell) for cell in cells]
     return dates if None not in dates else cells
 
@@ -190,10 +192,10 @@ def _are_even(numbers: Sequence[str]) -> bool:
 
 def _are_measures(numbers: Sequence[str], name: str) -> bool:
     """Return whether numbers with and without decimals are amounts and not versions, in which 3.10 follows 3.9."""
-    written = all(number in (str(float(number)), str(int(float(number)))) for number in numbers)
     whole = {number.partition(".")[0] for number in numbers}
-    shares = any(re.search(r"\.0\d", number) for number in numbers)  # no version is 0.05
-    return written and (shares or len(whole) >= _MANY_WHOLE) and not _VERSIONS.search(name)
+    padded = any(re.search(r"\.\d+0$", number) for number in numbers)
+    measured = any(map(_MEASURE.search, numbers))
+    return (measured or (len(whole) >= _MANY_WHOLE and not padded)) and not _VERSIONS.search(name)
 
 
 def _iso(cell: str) -> str | None:
@@ -271,7 +273,8 @@ def _title_column(head: Sequence[str], columns: Sequence[Sequence[str]], texts: 
     candidates = [at for at, column in enumerate(columns) if _is_titles(column)]
     named = {head[at].lower(): at for at in reversed(candidates)}
     if not texts:  # those with texts keep the titles that they had
-        named = {_LAST_WORD.sub("", head[at]).lower(): at for at in reversed(candidates)} | named
+        apart = [at for at in candidates if _is_unique([cell for cell in columns[at] if cell.strip()], _APART)]
+        named = {_LAST_WORD.sub("", head[at]).lower(): at for at in reversed(apart)} | named
     short = [at for at in candidates if at not in texts] or (candidates if len(texts) > 1 else [])
     return next((named[name] for name in _TITLES if name in named), short[0] if short else None)
 
@@ -340,6 +343,8 @@ def _markdown(
     values: list[str] = []
     for at, cell in enumerate(row):
         name = head[at] or f"column {at + 1}"
+        if at == title_at and not texts and head[at] and head[at].lower() not in _TITLES:
+            values.append(f"{name}: {plain[at]}")  # whoever asks says what it is: "station Mole Hill"
         if not plain[at] or _words(plain[at]) in written:
             continue  # texts are often repeated as HTML
         if at in texts or at == title_at:

@@ -111,6 +111,15 @@ def test_a_row_of_a_table_stands_below_the_head_of_its_table() -> None:
     assert best.text.splitlines()[:2] == ["pump | pressure", "KX47 | 329 bar"]
 
 
+def test_the_row_that_a_question_names_is_shown_with_the_beginning_of_each_cell() -> None:
+    table = "| attribute | what it is | required |\n|---|---|---|\n"
+    others = f"| dir | unless useBase is true: the base to use, {'which is told elsewhere, ' * 4} | No |\n" * 3
+    (window,) = shown([f"{table}{others}| `useBase` | {'Whether to take the base of it. ' * 30} | No; it is off |"],
+                      "useBase required", most=1)  # fmt: skip
+    assert re.fullmatch(r"attribute .* required\nuseBase \| Whether to take .*… \| No; it is off", window.text)
+    assert len(window.text) <= FOLDED
+
+
 def test_code_keeps_its_lines_and_its_indentation() -> None:
     text = "Close it:\n\n```python\nwith lid:\n    lid.close()\n```\n"
     assert shown([text], "close the lid")[0].text == "Close it:\nwith lid:\n    lid.close()"

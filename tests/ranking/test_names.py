@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ import numpy as np
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import owner
+from hive_agents.cli.sample import init_workspace
+from hive_agents.copilot import search
 from hive_agents.index import indexing
 from hive_agents.ranking import build_index
 from hive_agents.ranking.config import parse_config
@@ -150,6 +154,21 @@ def test_nothing_is_said_only_where_nothing_is_near(known: Known) -> None:
     assert ask("Wie kann man den Dienst wieder starten?", SILENT).hits
 
 
+def test_an_option_that_stands_in_a_document_is_never_not_found(tmp_path: Path) -> None:
+    place = Workspace(init_workspace(tmp_path / "kb", empty=True))
+    with (place.root / "hive.toml").open("a") as settings:
+        settings.write("\n[copilot]\nrelevance_floor.cosine = 0.6\n")
+    recipe = "Peel the potatoes, cut them into slices and fry them slowly in oil. " * 12
+    write_document(place, "recipe.md", f"# Potatoes\n\n{recipe}\n\n`printSummaryOfAll`: off\n")
+    for n in range(30):
+        write_document(place, f"print{n}.md", f"# Printer {n}\n\nPrint the summary of page {n}.\n")
+    place.index()
+    for wording in ("{}", "what is {}", "lyrics yesterday beatles qwerty {}"):
+        asked = wording.format("printSummaryOfAll")
+        results = asyncio.run(search(place, owner(), asked)).results
+        assert [result["doc_id"] for result in results[:1]] == ["recipe.md"], asked
+
+
 def test_a_query_in_another_language_is_known_by_its_words(known: Known) -> None:
     index = known[0].engine().index("kb")
     assert is_foreign(index, "Comment redémarrer le service de messagerie ?")
@@ -160,6 +179,18 @@ def test_a_query_in_another_language_is_known_by_its_words(known: Known) -> None
     assert not is_foreign(index, "xylophone quartz")
     assert not is_foreign(index, "kubernetes ingress controller certificates")
     assert not is_foreign(index, "who won the world cup in 1998")
+
+
+def test_a_text_without_title_and_heading_is_found_by_the_name_of_its_file(tmp_path: Path) -> None:
+    workspace = make_workspace(tmp_path, documents={})
+    for name in ("sunion", "sdiff", "sinter"):
+        text = f"Stores what {name} finds. A key that is no set is refused.\n"
+        write_document(workspace, f"commands/{name}.md", text)
+    write_document(workspace, "commands/sadd.md", "Add the members to the set that is stored at the key.\n")
+    write_document(workspace, "commands/README.md", "What is said of all of them.\n")
+    workspace.index()
+    assert {first(workspace, wording.format("sadd")) for wording in WORDINGS} == {"commands/sadd.md"}
+    assert first(workspace, "commands") == "commands/README.md"
 
 
 def test_the_floor_is_that_of_what_the_reader_may_view(known: Known, tmp_path: Path) -> None:

@@ -412,6 +412,19 @@ def test_a_row_with_an_id_is_titled_by_a_column_whose_name_ends_like_a_title() -
     assert (documents[3].key, documents[3].title) == ("mus3", "House of d.")
 
 
+def test_rows_are_titled_by_what_tells_them_apart_and_keep_the_name_of_its_column() -> None:
+    rows = [["Code", "Currency Name", "Station Name", "Town", "Fee"]]
+    rows += [[f"ST{n}", ("Krone", "Euro")[n // 6], f"Halt {'abcdefghi'[n]}", f"T{n % 2}", "2"] for n in range(9)]
+    documents = rows_of_texts(rows)
+    assert documents is not None
+    assert documents[3].title == "Halt d"
+    assert "Station Name: Halt d" in documents[3].markdown
+    head = ["River", "Country", "Side", "Length km"]
+    rivers = rows_of_texts([head, *([str(cell) for cell in row] for row in RIVERS)])
+    assert rivers is not None
+    assert rivers[2].markdown == "# Cray\n\nRiver: Cray; Country: Sund; Side: east; Length km: 912\n"
+
+
 def test_a_table_below_a_title_and_notes_has_its_own_head() -> None:
     """As reports and exports have it: what they are called, then the table, then what was left to say."""
     above = [["Parcels of May", "", "", ""], ["as of", "2024-06-01", "", ""]]
