@@ -16,7 +16,7 @@ from hive_agents.documents import function_terms, is_exact, names_in, spoken_lan
 from hive_agents.index import BM25Params, ChunkNumbers, LaneIndex
 from hive_agents.ranking.config import RetrievalConfig
 
-MOST = 0.6
+MOST = 0.52
 """At half, one word of two in "reset password" would be a name, which is worse for questions in other words."""
 
 
