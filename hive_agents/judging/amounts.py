@@ -52,10 +52,10 @@ for _dimension, _names in {
     "mass": "mg=1e-6 g=0.001 kg=1 t=1000 gram=0.001 gramm=0.001 tonne=1000 lb=0.4536 µg=1e-9",
     "volume": "ml=0.001 l=1 litre=1 liter=1 µl=1e-6",
     "temperature": "°c=1 celsius=1",
-    "fahrenheit": "°f=1 fahrenheit=1",
+    "fahrenheit": "°f=1 f=1 fahrenheit=1",
     "share": "%=1 percent=1 prozent=1",
     "money": "€=1 eur=1 euro=1 cent=0.01",
-    "pounds": "£=1 gbp=1 pound=1",
+    "pounds": "£=1 gbp=1 pound=1 pence=0.01",
     "crowns": "crown=1 krone=1 krona=1",
     "dollars": "$=1 usd=1 dollar=1",
     "bytes": "byte=1 kb=1e3 mb=1e6 gb=1e9 tb=1e12 kib=1024 mib=1048576 gib=1073741824",
@@ -370,6 +370,7 @@ def _unit(word: str) -> str:
     return ""
 
 
+_EVERY_FEW = re.compile(rf"\bevery ({'|'.join(NUMBER_WORDS)}|\d{{1,4}}) ([^\W\d_]+)", re.I)
 _ADVERBS = "hourly|daily|weekly|monthly|quarterly|yearly|annually"
 _EVERY = re.compile(rf"\b(?:per|an?|each|every)\s+([^\W\d_]+)|\b({_ADVERBS})\b", re.I)
 _OFTEN = {"hourly": "h", "daily": "day", "weekly": "week", "monthly": "month", "quarterly": "quarter", "yearly": "year"}
@@ -381,7 +382,14 @@ def rates(text: str) -> set[float]:
     said = _EVERY.findall(_every_n(text))
     times = {between for _, between in times_per(text)}
     found = {_OFTEN[often.lower()] if often else _unit(word) for word, often in said if often or not times}
+    few = [(_value(count), UNITS[_unit(word)]) for count, word in _EVERY_FEW.findall(_every_n(text)) if _unit(word)]
+    times |= {count * between for count, (dimension, between) in few if dimension == "time"}
     return times | {UNITS[unit][1] for unit in found if unit and UNITS[unit][0] == "time"}
+
+
+def without_rates(text: str) -> str:
+    """Return a text without the words that say how often."""
+    return _EVERY.sub(" ", _TIMES_PER.sub(" ", text))
 
 
 def times_per(text: str) -> list[tuple[str, float]]:
@@ -391,12 +399,16 @@ def times_per(text: str) -> list[tuple[str, float]]:
 
 
 _TIMES_PER = re.compile(
-    rf"\b((?:{'|'.join(NUMBER_WORDS)}|\d{{1,4}})(?= times)|once|twice|thrice)(?: times)?"
+    rf"\b((?:{'|'.join(NUMBER_WORDS)}|\d{{1,4}})(?= times?\b)|once|twice|thrice)(?: times?)?"
     rf" (?:(?:an?|each|every|per) ([a-z]+)|({_ADVERBS})\b)",
     re.I,
 )
 
 
+def _value(count: str) -> float:
+    return NUMBER_WORDS.get(count.casefold(), 0) or float(count if count.isdigit() else 0)
+
+
 def _seconds(count: str, unit: str) -> float:
-    found, number = _unit(unit), NUMBER_WORDS.get(count.casefold(), 0) or float(count if count.isdigit() else 0)
+    found, number = _unit(unit), _value(count)
     return UNITS[found][1] / number if found and number and UNITS[found][0] == "time" else 0.0

@@ -29,6 +29,7 @@ from hive_agents.judging.amounts import (
     quantities,
     rates,
     times_per,
+    without_rates,
     without_times,
 )
 from hive_agents.judging.clauses import numbered_nouns
@@ -40,6 +41,7 @@ from hive_agents.judging.passages import (
     TOKEN,
     WORD,
     PassageText,
+    bare,
     is_of_country,
     mentions,
     normal,
@@ -78,6 +80,8 @@ def slips(claim: str, passages: Sequence[str]) -> list[Slip]:
     ['unit', 'token', 'negation']
     """
     claim, source = _US_DOLLARS.sub("USD", claim[:MOST]), read("\n\n".join(passage[: 8 * MOST] for passage in passages))
+    if bare(claim) in map(bare, source.sentences):
+        return []  # it is quoted
     found = [*_dates(claim, source), *_numbers(claim, source), *_tokens(claim, source)]
     for differ in (rows_differ, comparisons_differ, sections_differ, defaults_differ, items_differ):
         found += [Slip(*one) for one in differ(claim, source)]
@@ -280,13 +284,24 @@ def _elsewhere(claim: str, source: PassageText) -> Iterator[Slip]:
     for kind, mine, in_part in _values(claim):
         if mine in instances:
             continue
-        words = _content(claim) - _content(mine)
+        words = _content(_own_part(claim, mine)) - _content(mine)
         carriers, rivals = [0], [0]
         for part, content in spoken:
             shared, theirs = len(words & content), in_part(part)
             (carriers if True in theirs else rivals if theirs else []).append(shared)
         if max(rivals) - max(carriers) >= 2 and 2 * max(rivals) >= len(words):
             yield Slip(kind, mine)
+
+
+def _own_part(claim: str, value: str) -> str:
+    """Return the part of a claim that has a value, where another part has another of the same sort: a name, a code."""
+    for pattern in (_RELEASE, _NAME, _IDENTIFIER):
+        if pattern.fullmatch(value) and len({*pattern.findall(claim)}) > 1:
+            return next((part for part in _BESIDE.split(claim) if value in part), claim)
+    return claim
+
+
+_BESIDE = re.compile(r"[,;]\s+(?:and |but |while |whereas )?|\s(?:and|but|while|whereas)\s")
 
 
 def _values(claim: str) -> Iterator[tuple[str, str, Callable[[str], list[bool]]]]:
@@ -369,10 +384,9 @@ _OPENING = frozenset(
 def _aligned(claim: str, source: PassageText) -> Iterator[Slip]:
     """Return rates, numbered things and first names that differ from those of the sentences that speak of the same."""
     near = _near(claim, source)
-    often, theirs = rates(claim), [rates(sentence) for sentence in near]
+    often, theirs = rates(claim), [rates(sentence) for sentence in _near(without_rates(claim), source)]
     if often and theirs and all(other and not often & other for other in theirs):
         yield Slip("unit", "how often")
-    yield from _each_of(claim, near)
     for word, number in re.findall(r"\b([^\W\d_][\w.]{0,60}) (\d+(?:\.\d+)*)\b(?! ?[%°])", claim):
         if word.casefold() in STOP or word.casefold() in MONTHS or normal(word) not in source.tokens or len(word) < 3:
             continue
@@ -408,25 +422,6 @@ _GOES_ON = re.compile(
     r" (?:the|an?|your|his|her|their|its|this|that|these|those|to|out|it|them|you|of|for|with|from|at|on|in)\b"
 )
 """What follows a first word that is a verb, and no name: talk to, leaving out."""
-
-
-def _each_of(claim: str, near: Sequence[str]) -> Iterator[Slip]:
-    """Return amounts of the claim that are given per one thing, and by the sentences near it per another."""
-    for amount, noun in _PER.findall(claim):
-        theirs = [{_one(other) for other in _PER_NOUN.findall(sentence)} for sentence in near if amount in sentence]
-        if theirs and all(nouns and _one(noun) not in nouns for nouns in theirs):
-            yield Slip("unit", f"{amount} per {noun}")
-
-
-def _one(noun: str) -> str:
-    unit = UNITS.get(noun.casefold())
-    return f"{unit}" if unit else stem(noun.casefold())
-
-
-_PER = re.compile(
-    r"(?<![\w.,])([€$£]?\d[\d.,]*)(?: ?[^\W\d_]+)? ?(?:per|each|every|for each|/) ?(?:the )?(?!cent\b)([^\W\d_]{2,})"
-)
-_PER_NOUN = re.compile(r"(?:\b(?:per|each|every|an?(?= (?:hour|day|week|month|year)\b))|/) ?([^\W\d_]{2,})", re.I)
 
 
 def _proper(sentence: str) -> set[str]:

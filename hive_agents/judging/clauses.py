@@ -118,6 +118,14 @@ class Clauses:
         common = self.weight(shared | against)
         return common / (self.weight(claim.stems) or 1.0) + common / (self.weight(clause.stems) or 1.0) / 2 >= CLOSE
 
+    def covers(self, claim: Clause, share: float) -> bool:
+        """Return whether a sentence has that share of what a claim says."""
+        least = share * self.weight(claim.stems)
+        told = dict[str, set[str]]()
+        for each in self.clauses:
+            told.setdefault(each.sentence, set()).update(each.stems & claim.stems)
+        return any(self.weight(stems) >= least for stems in told.values())
+
     def requires(self, claim: Clause, other: Clause) -> bool:
         """Return whether a clause says what a claim does with the same duty, as nearly as another clause."""
         least = 0.8 * self.weight(other.stems & claim.stems)

@@ -25,6 +25,7 @@ _ONE_OF = re.compile(r"\b(?:one|any|some) of (?:the|those|these|its|their) (\w+)
 _NARROWING = frozenset("over above under below that which who whose with without until from since".split())
 _ONLY = re.compile(r"\b(?:only|except|just|atmost|alone|no other|not)\b")
 _MAY = re.compile(r"((?:[\w'’-]+ ){1,5}?)(?:may|can|must|should)(?! not\b) (.+)")
+_FORMERLY = re.compile(r"\W*(?:before|previously|formerly|until now|in the past|so far),? ")
 CONDITION = re.compile(r"\b(?:only )?(?:if|unless|except|provided(?: that)?)\b|\bonly (?:when|with|after|where)\b")
 _PART = re.compile(r"[,;] |\bbut\b|\band (?=(?:is|are|has|have|can|may|must|will|does|needs?)\b)")
 
@@ -34,7 +35,7 @@ def extent(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     limited = LIMITED.search(clause.text) or CONDITION.search(clause.sentence) or "whenever" in clause.words
     for found in re.finditer(_SWEEPING, claim.text):
         chosen = found[0] in _PERSONS and re.search(r"\b(?:who|for \w+s)\b", clause.text)
-        if not _UNIVERSAL.search(clause.text) and (limited or chosen):
+        if found[0] not in clause.text and not _UNIVERSAL.search(clause.text) and (limited or chosen):
             yield "quantity", found[0]
     if (one := _ONE_OF.search(claim.text)) and not _ONE_OF.search(clause.text):
         every = re.search(r"\ball (?:of )?(?:the |those |these |its |their )?(\w+)", clause.text)
@@ -51,7 +52,8 @@ def extent(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
         yield "quantity", wide[0]
     if any_ := re.search(r"\b(?:in|for|by|with|to|of) any (\w+)", claim.text):
         places = [at for at, word in enumerate(clause.words) if meaning(word) == meaning(any_[1])]
-        if places and all({*clause.words[at + 1 : at + 2]} & _NARROWING for at in places):
+        narrowed = all({*clause.words[at + 1 : at + 2]} & _NARROWING for at in places)
+        if places and narrowed and any_[0] not in clause.text:
             yield "quantity", any_[0]
     for found in re.finditer(r"\b(all|every|each|both)\b(?: of)?(?=((?: [^\W_]+(?:['’]s)?){0,6}))", claim.text):
         named = [word for word in WORDS.findall(found[2]) if word not in STOP][: 2 if found[1] == "all" else 1]
@@ -136,6 +138,28 @@ def excluded(claim: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
                 yield "quantity", "only"
 
 
+_ALL_OF = re.compile(r"\b(?:all|every) (?:of )?(?:the )?(?:\w+ (?=\w+s\b))?([^\W\d_]{3,})")
+_SOME_OF = re.compile(r"\b(?:some|most|many|few|several|certain|not all) (?:of )?(?:the )?([^\W\d_]{3,})")
+
+
+def of_some(claim: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
+    """Yield what the claim says of all where the one clause of the source that counts the same says it of some."""
+    for found in _ALL_OF.finditer(claim.text):
+        noun = meaning(found[1])
+        some, every = ([each for each in source.clauses if noun in map(meaning, pattern.findall(each.text))]
+                       for pattern in (_SOME_OF, _ALL_OF))  # fmt: skip
+        counted = some + [each for each in source.clauses if noun in each.stems and _spares(each, noun)]
+        shared = {*filter(is_thing, claim.stems & {one for each in counted for one in each.stems} - {noun})}
+        if shared and not every and "except" not in claim.words and len({each.sentence for each in counted}) == 1:
+            yield "quantity", found[0]
+
+
+def _spares(clause: Clause, noun: str) -> bool:
+    """Return whether a sentence excepts some of what it speaks of: pins are safe, except pin 4."""
+    found = re.search(r"\bexcept (?:for )?(?:the )?([^\W\d_]{3,}) ", clause.sentence)
+    return found is not None and meaning(found[1]) == noun
+
+
 _UNTIL = re.compile(r"\buntil (?!after\b)(?:the |an? )?([^,.;()]{3,60})")
 _WAITS = re.compile(r"\b(?:wait\w*|not|never|nobody|no|only|cannot)\b|n['’]t\b")
 _BESIDE = re.compile(r"\b(before|after) ((?:(?! (?:before|after)\b)[^,.;()]){3,60})")
@@ -161,6 +185,8 @@ def past(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, 
         when = Clause(found[2]).stems
         told = claim.stems - when
         same = begun - {"wait"} <= told or source.weight(told & begun) >= 0.5 * source.weight(told)
+        if found[0] in clause.text:
+            continue
         if end and 2 * len(end & when) >= len(end) and waits is (found[1] == "before") and same:
             yield "order", found[0]
 
@@ -190,6 +216,8 @@ def condition(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[
             denied = found[0] in ("unless", "except") or {"no", "not"} & {*having}
             if not denied and any(lacking[1][:6] in word for word in having):
                 yield "condition", lacking[0]
+    if _FORMERLY.match(clause.text):
+        return
     conditions = list(CONDITION.finditer(clause.sentence))
     boundless = re.search(r"\bany ?time\b|\balways\b", claim.text) is not None
     if (

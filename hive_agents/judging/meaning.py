@@ -21,7 +21,17 @@ from hive_agents.judging.clauses import (
     same_side,
     source_of,
 )
-from hive_agents.judging.extent import CONDITION, LIMITED, condition, excluded, extent, only, past, under_another
+from hive_agents.judging.extent import (
+    CONDITION,
+    LIMITED,
+    condition,
+    excluded,
+    extent,
+    of_some,
+    only,
+    past,
+    under_another,
+)
 from hive_agents.judging.pairs import amounts_differ, crossed
 from hive_agents.judging.passages import STOP, stem
 from hive_agents.judging.polarity import UNDER, aside, denied, denied_more, negations
@@ -31,6 +41,7 @@ _CONFLICTS = frozenset(
     frozenset(pair.split())
     for pair in ("forbidden permitted", "forbidden required", "forbidden free", "required permitted", "required free")
 )
+_JOINED = re.compile(r"[;,] (?:and|but|while|whereas|although) |; ")
 _MEANS = re.compile(r"\bby \w+ing [^,]*")
 _POINTING = re.compile(r"\b(?:it|them|this|these)\b")
 _BOUND = re.compile(
@@ -38,11 +49,13 @@ _BOUND = re.compile(
     r"|(?:atmost|(?:less|shorter|fewer|earlier|smaller) than|under|below)) (?:[€$£] ?)?$"
 )
 _EXCEPTED = re.compile(
-    r"\b(?:unless|except(?: for)?|without|excluding|other than) ([^,;]*)|\b((?:\w+ ){1,3})excepted\b"
+    r"\b(?:unless|except(?: for)?|without(?! having to| needing to)|excluding|other than) ([^,;]*)"
+    r"|\b((?:\w+ ){1,3})excepted\b"
 )
 _UNLESS = re.compile(r"\b(?:unless|except|excepted|excluding|other than)\b")
 _WITHIN = re.compile(r"\b(?:within|atmost|atleast|before|until|by)\b")
 _FAR, _NEAR = re.compile(r"\b(?:atleast|more than) \S+ \w+ (?:between|apart|before|after)\b"), re.compile(r"\bwithin\b")
+_MENDED = re.compile(r"\W*(?:fix|correct|resolve)(?:e?s|e?d)?\b")
 _NEXT = re.compile(r"\b(?:then|next|finally|afterwards|once|subsequently|lastly)\b|\bafter (?:that|this|which)\b")
 _STRENGTH = re.compile(r"\b(must|shall|should|may) (not )?(?:also |only |always |still )?(?:be )?(\w+)")
 MORE = r"\b(?:more|above|over|(?:great|larg|bigg|high|long|tall|heavi|thick|fast|strong|old|warm|hott)er)\b"
@@ -56,7 +69,7 @@ def differences(claim: str, sentences: Sequence[str]) -> Iterator[tuple[str, str
     parts = clauses(plain(claim))
     whole = Clause(plain(claim), plain(claim))
     full = all(len(part.content) > 2 for part in parts) or all(part.duty for part in parts)
-    for one in parts if len(parts) > 1 and full else [whole]:
+    for one in parts if len(parts) > 1 and full else _told_apart(whole, source):
         near = source.nearest(one)
         if ", not " in one.text and (stated := contrast(one.text)) and not any(contrast(each.text) for each in near):
             one = Clause(stated[0], one.sentence)  # "by the cook, not by the guests"
@@ -70,6 +83,16 @@ def differences(claim: str, sentences: Sequence[str]) -> Iterator[tuple[str, str
             yield told
         yield from _told_later(one, source)
         yield from excluded(one, source)
+        yield from of_some(one, source)
+
+
+def _told_apart(claim: Clause, source: Clauses) -> list[Clause]:
+    """Return the parts of a claim that joins what several sentences tell, where one tells nearly all of each."""
+    for found in _JOINED.finditer(claim.text):
+        parts = [Clause(part, claim.sentence) for part in (claim.text[: found.start()], claim.text[found.end() :])]
+        if all(len(part.content) > 2 and source.covers(part, 0.7) for part in parts):
+            return [parts[0], *_told_apart(parts[1], source)]
+    return [claim]
 
 
 def _told_otherwise(claim: Clause, near: Sequence[Clause], source: Clauses) -> tuple[str, str] | None:
@@ -169,6 +192,7 @@ def _turned(
         more = 0  # "lose none" and "keep"
     if opposed and not negations(clause) and negations(claim) and set(opposed) <= _bases_of(aside(claim), claim):
         return  # "can't while it is off" and "needs it on"
+    more = 0 if _MENDED.match(clause.text) else more  # "fixes the early end", and "doesn't end early any more"
     partial = all(LIMITED.search(one.text) for one in (claim, clause)) and not opposed  # "most don't" and "some do"
     more = 0 if partial else more
     bound, within = _bounds(claim, clause), _bounds(_over(claim), _over(clause))
@@ -273,6 +297,7 @@ def _opposed(claim: Clause, clause: Clause) -> list[str]:
         converse = {other for other in against if frozenset((base, other)) in converses()}
         if converse == against and _doer(claim, mine[base]) != _doer(clause, theirs[next(iter(converse))]):
             continue  # who is sent it receives it
+        against = {other for other in against if not _of_another(claim, mine[base], clause, theirs[other])}
         short = min(len(claim.content), len(clause.content)) < 4
         if short or any(_around(claim, mine[base]) & _around(clause, theirs[other]) for other in against):
             found.setdefault(mine[base], base)
@@ -353,6 +378,14 @@ def _bases(clause: Clause) -> dict[str, int]:
 def _doer(clause: Clause, place: int) -> str:
     """Return the word that means something before a place, if any."""
     return next((meaning(word) for word in reversed(clause.words[:place]) if word not in STOP), "")
+
+
+def _of_another(claim: Clause, place: int, clause: Clause, other: int) -> bool:
+    """Return whether a word is said of one thing, and its opposite of another, where both tell of the two."""
+    (mine, beside), (theirs, near) = ((_doer(one, at), {*map(meaning, one.words[max(0, at - 3) : at])})
+                                      for one, at in ((claim, place), (clause, other)))  # fmt: skip
+    told = mine in clause.stems - near and theirs in claim.stems - beside
+    return told and is_thing(mine) and is_thing(theirs)
 
 
 def _around(clause: Clause, place: int) -> set[str]:

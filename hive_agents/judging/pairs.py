@@ -10,12 +10,15 @@ from itertools import permutations
 from hive_agents.judging.amounts import ORDINALS, UNITS, Quantity, is_instance, quantities
 from hive_agents.judging.clauses import NUMBER_STEMS, WORDS, Clause, Clauses, is_thing, meaning, opposites
 from hive_agents.judging.passages import STOP
+from hive_agents.judging.polarity import negations
 
 _SEGMENT = re.compile(r"[,;:]\s+(?:(?:and|but|while|whereas|or) )?|\s(?:and|but|while|whereas|or)\s")
 _ASIDE = re.compile(r"\([^()]{1,80}\)")
 _SOON = re.compile(r"\b(?:immediately|instantly|at once|right away|straight away|without delay)\b")
 _LATER = re.compile(r"\b(?:wait|waits|waited|after)\b[^,;.]{0,40}")
-_SPAN = re.compile(r"\b(first|last|next|same|previous) (?:few )?(minute|hour|day|week|month|quarter|year)s?\b")
+_SPAN = re.compile(
+    r"\b(first|last|next|same|previous|few|several) (?:few )?(minute|hour|day|week|month|quarter|year)s?\b"
+)
 _ORDINAL = rf"{'|'.join(ORDINALS)}|\d+(?:st|nd|rd|th)"
 _ONE_WORD = re.compile(r"\b(?!\w+ty-)[a-z]+-(?!(?:second|minute|hour|day|week|month|year)s?\b)(?=[a-z])")
 _BOUNDLESS = re.compile(r"\bunlimited\b|\b(?:without|no) (?:any )?limits?\b|\bany (?:number|amount)\b")
@@ -132,12 +135,15 @@ def _paired(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
             continue
         given = _given(mine, often, clause.sentence)
         carriers, rivals = ([pieces for pieces, same in given if same is key] for key in (True, False))
-        if not carriers or not rivals:
+        if not carriers or not rivals or _tells_both(claim, mine, rivals):
             continue
         carrier, rival = ({one for pieces in parts for one in Clause(" ".join(pieces)).content}
                           for parts in (carriers, rivals))  # fmt: skip
         own, theirs = ({one for one in side if is_thing(one) or (opposites(one) and one not in NUMBER_STEMS)}
                        for side in (carrier - rival, rival - carrier))  # fmt: skip
+        denies = [negations(Clause(part[-1])) % 2 for part in (*carriers, *rivals)]
+        if len({*denies}) > 1 and negations(claim) % 2 == denies[0]:
+            continue  # "once if it runs, twice if it doesn't"
         heads, instead = ({one for pieces in parts for piece in pieces for one in Clause(piece).content[:1]}
                           for parts in (carriers, rivals))  # fmt: skip
         later = given.index((rivals[0], False)) > given.index((carriers[-1], True))
@@ -150,6 +156,14 @@ def _paired(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
         same = {word for one, words in others if one.same(amount) for word in words}
         if same and (what - same) & {word for one, words in others if not one.same(amount) for word in words}:
             yield "row", amount.text
+
+
+def _tells_both(claim: Clause, mine: Quantity, rivals: list[tuple[str, ...]]) -> bool:
+    """Return whether a claim also gives an amount of the parts that give another: it tells of both."""
+    others = [one for one in quantities(claim.text) if not one.vague and not one.same(mine)]
+    given = [quantities(pieces[-1]) for pieces in rivals]
+    alike = [[one for one in each if one.dimension == mine.dimension] or each for each in given]
+    return any(one.same(theirs) for one in others for each in alike for theirs in each)
 
 
 def _is_period(quantity: Quantity, text: str) -> bool:

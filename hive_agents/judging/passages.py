@@ -79,6 +79,11 @@ def normal(token: str) -> str:
     return token[:-2] if token.endswith("'s") else token
 
 
+def bare(sentence: str) -> str:
+    """Return a sentence without what begins or ends it: the mark of a list, a full stop."""
+    return " ".join(sentence.casefold().split()).strip(" .*•·–—-")
+
+
 def stems(text: str) -> set[str]:
     words = (word.casefold() for word in WORD.findall(text))
     kept = (word for word in words if word not in STOP)

@@ -12,7 +12,7 @@ from hive_agents.judging.passages import STOP, HeadedRow, PassageText, mentions,
 
 _LETTERS = re.compile(r"[^\W_]+")
 _CODED = re.compile(r"(?=\w*[^\W\d_])(?=\w*\d)\w+")
-_OR = re.compile(r"\s?/\s?|\s+or\s+")
+_OR = re.compile(r"\s?/\s?|\sor\s")
 _PARTED = re.compile(r",\s|\b(?:and|but|while|whereas)\b")
 
 
@@ -75,13 +75,21 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
         own = {cell for row in named for cell in row.under(head)}
         others = {cell for row in source.rows for cell in row.under(head)} - own
         if not any(mentions(claim, cell) for cell in own):
-            said = [cell for cell in sorted(others) if len(cell) > 2 and _worded(cell) and mentions(claim, cell)]
+            said = [cell for cell in sorted(others) if len(cell) > 2 and _worded(cell) and mentions(claim, cell)
+                    and not _is_told(claim, cell, source)]  # fmt: skip
             yield from (("row", cell) for cell in said if not mentions(" ".join(named[0].heads), cell))
         if own in ({"yes"}, {"no"}) and len(named) == 1 and all(alike({one}, stems(claim)) for one in stems(head)):
             part = next((one for one in _PARTED.split(claim) if alike(stems(head), stems(one))), claim)
             denied = len(re.findall(r"\b(?:not|no|without|lacks?|neither)\b|n['’]t\b", part)) % 2 == 1
             if denied is ("yes" in own):
                 yield "negation", head
+
+
+def _is_told(claim: str, cell: str, source: PassageText) -> bool:
+    """Return whether a sentence outside of the tables that has a cell speaks of what the claim does."""
+    words = stems(claim)
+    told = (one for one in source.sentences if one.count("|") < 2 and mentions(one, cell))
+    return any(len(words & stems(one)) > max(2, len(words) // 2) for one in told)
 
 
 def _rows_apart(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:

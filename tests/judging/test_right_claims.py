@@ -1,0 +1,104 @@
+"""Claims that are right by how they are made, and what others say of the same: the check compares like with like."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from hive_agents.judging import slips
+from hive_agents.judging.passages import read
+
+SETS = Path(__file__).parent / "claims"
+_POINTS = re.compile(r"(?:It|They|This|That|These|Those|He|She|There|Otherwise|But|So|Then|However|Also)\b")
+
+
+def joined(text: str) -> list[str]:
+    """Return each two sentences that follow each other, as one."""
+    found = []
+    for line in read(text).text.split("\n"):
+        if line.count("|") < 2 and not line.startswith("#"):
+            said = [one for one in re.split(r"(?<=[.!])\s+(?=[A-Z])", line.strip(" *-")) if 25 < len(one) < 160]
+            pairs = [(a, b) for a, b in pairwise(said) if not _POINTS.match(b)]
+            found += [f"{a.rstrip('.')}, and {b[0].lower()}{b[1:]}" for a, b in pairs if not a.endswith(("?", ":"))]
+    return found
+
+
+def test_a_sentence_of_the_passages_is_right_as_it_stands_and_joined_to_the_next() -> None:
+    texts = [one["text"] for path in sorted(SETS.glob("*.toml")) for one in tomllib.loads(path.read_text())["document"]]
+    sentences = [(one, text) for text in texts for one in read(text).sentences if len(one) < 260]
+    assert [one for one, text in sentences if slips(one, [text])] == []
+    pairs = [(one, text) for text in texts for one in joined(text)]
+    marked = [one for one, text in pairs if slips(one, [text])]
+    assert len(pairs) > 500
+    assert len(marked) <= 0.03 * len(pairs), marked  # 5 of 100 were before parts of a claim were read by themselves
+
+
+GRADES = "| Grade | Use |\n| --- | --- |\n| A | outdoor |\n| B | indoor |\n\nGrade A boards may be indoor floors."
+
+
+@pytest.mark.parametrize(
+    ("passage", "right", "wrong"),
+    [
+        (GRADES, "Indoor floors may be boards of grade A.", "Grade A is for indoor use."),
+        ("Huts cost up to 80 crowns, on the island up to 120.",
+         "Huts cost up to 80 crowns and on the island up to 120.",
+         "On the island huts cost up to 80 crowns."),
+        ("It was drawn by Eva Lund, who liked the view from the tower, and etched by her pupil Ola Berg.",
+         "Eva Lund drew it, liking the view from the tower, and her pupil Ola Berg etched it.",
+         "Ola Berg liked the view from the tower."),
+        ("Drums are turned whenever the light is red. The bell rings.", "Whenever the light is red, drums are turned.",
+         "Drums are always turned."),
+        ("A barrel must be sealed at night. A crate may be opened by the clerks at noon.",
+         "A barrel must be sealed at night, and a crate may be opened at noon by the clerks.",
+         "A barrel must be sealed at night, and a crate must not be opened by the clerks at noon."),
+        ("Press the key once (if the saw is running) or twice (if the saw is not running) until it clicks.",
+         "If the saw isn't running, press the key twice until it clicks.",
+         "Press the key three times if the saw is running."),
+        ("Names of crates are now checked. Before, the clerk would guess the names of crates if they were missing.",
+         "Now the names of crates are checked.", "The names of crates aren't checked now."),
+        ("- Fixes the early stop of a pump when its tank is full.", "A pump doesn't stop early when its tank is full.",
+         "The pump stops early when its crate is full of KX-9."),
+        ("In frost, the pump will cycle off and the rotor will continue to turn.",
+         "In frost the pump stops and the rotor turns.", "In frost, the rotor will stop."),
+        ("A kilowatt-hour costs £0.12.", "A kilowatt-hour costs 12 pence.", "A kilowatt-hour costs 21 pence."),
+        ("Below 65 F. ice may form. It works best at 70 F.", "Ice may form below 65 °F.", "Ice may form below 55 °F."),
+        ("The thaw will last for a few minutes.", "The thaw lasts a few minutes.", "The thaw lasts a few hours."),
+        ("The green lamp blinks one time each second.", "Once a second the green lamp blinks.",
+         "The green lamp blinks once a minute."),
+        ("The lid is oiled every ten days.", "Every 10 days the lid is oiled.", "The lid is oiled every day."),
+        ("This lets guests print maps without having to install a driver first.",
+         "Guests can print maps without installing a driver first.",
+         "To print maps guests must install a driver first."),
+        ("The old `draft` option has been deprecated.", "The `draft` option is deprecated.",
+         "The old `draft` option has been removed."),
+        ("Guide dogs are exempt from the harbour fee.", "Guide dogs aren't subject to the harbour fee.",
+         "Guide dogs are subject to the harbour fee."),
+        ("On some boats, the horn will keep sounding. The horn stops when the fog lifts.",
+         "On some boats the horn keeps sounding.", "On all boats the horn keeps sounding when the fog lifts."),
+        ("Kiln shelves stand heat and crack in frost, except shelves 8 and 9, which stand frost.",
+         "Kiln shelves 8 and 9 stand frost.", "All kiln shelves stand frost."),
+    ],
+)  # fmt: skip
+def test_a_claim_is_held_against_what_speaks_of_the_same(passage: str, right: str, wrong: str) -> None:
+    assert slips(right, [passage]) == []
+    assert slips(wrong, [passage]) != []
+
+
+def test_what_is_wrong_is_found_beside_what_is_right() -> None:
+    """A claim that joined a right sentence to a wrong one was held against the passages as a whole, and 44 % passed."""
+    found, n = 0, 0
+    for path in sorted(SETS.glob("*.toml")):
+        for document in tomllib.loads(path.read_text(encoding="utf-8"))["document"]:
+            text = document["text"]
+            right = [one for one in read(text).sentences if 40 < len(one) < 140 and one[-1] == "." and one[0].isalpha()]
+            for claim in document.get("wrong", ()):
+                if right and slips(claim, [text]):
+                    beside = right[len(claim) % len(right)].rstrip(".")
+                    found += bool(slips(f"{beside}, and {claim[0].lower()}{claim[1:]}", [text]))
+                    n += 1
+    assert n > 400
+    assert found >= 0.8 * n
