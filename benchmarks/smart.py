@@ -19,7 +19,7 @@ from benchmarks.worlds import activate, write_json
 from hive_agents import Workspace
 from hive_agents.base.files import atomic_write_text
 
-COLLECTION = {
+COLLECTION: dict[str, Any] = {
     "name": "kb",
     "fields": {"title": {"type": "text"}, "content": {"type": "text"}},
     "chunking": {"strategy": "by_heading", "max_tokens": 512, "heading_level": 2},
