@@ -44,7 +44,7 @@ class Repetition:
     def times(self, wanted: int, size: int) -> int:
         """Return how often something of `size` characters may stand: as `wanted`, or less, and at least once.
 
-        >>> room = Repetition(100)
+        >>> room = Repetition(200)
         >>> room.times(2, 30), room.times(9, 30), room.times(1, 30)
         (2, 2, 1)
         """

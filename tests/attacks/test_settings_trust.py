@@ -75,7 +75,7 @@ def chat(place: Workspace) -> object:
     return open_chain([BEDROCK], place.settings, workspace=place)
 
 
-ROLES = ("chat", "planner", "answer", "judge", "queen", "optimizer")
+ROLES = ("chat", "planner", "answer", "judge", "stronger_judge", "queen", "optimizer")
 TOKENS = refused(lambda place: mint(place, DANA))
 SERVES = refused(lambda place: Listener(place, port=0).close())
 ACTING: dict[str, tuple[str, Callable[[Workspace], bool]]] = {

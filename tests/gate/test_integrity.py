@@ -276,7 +276,7 @@ def test_g08_a_change_of_chunking_waits_aside_while_the_old_index_serves_edited_
 ) -> None:
     assert first_hit(sectioned) == "faqs/autoclave.md"
     assert build_index(sectioned).waiting == ["kb"]
-    write_document(sectioned, "faqs/autoclave.md", "Moved.\n")
+    write_document(sectioned, "faqs/autoclave.md", "# Moved\n\nElsewhere.\n")
     write_document(sectioned, "notes/quokka.md", "A quokka.\n")
     assert first_hit(sectioned) == "guides/autoclave.md"
     assert first_hit(sectioned, "quokka") == "notes/quokka.md"

@@ -24,7 +24,8 @@ from hive_agents.runs import RunStore
 from hive_agents.store import audit
 from tests.sample import copied_sample, hive, write_config
 
-SETTINGS = '[approvals]\non_timeout = "reject"\n'
+SETTINGS = '[approvals]\non_timeout = "reject"\n[gate]\nalpha = 0.0001\n'
+"""With which nothing is proved, so that a person is asked."""
 CHECKOUT = Path(__file__).parents[2]
 
 KILLED = """

@@ -198,6 +198,8 @@ WORDS: dict[str, Sequence[Any]] = {
     "fields declare": [["labels"], ["labels.may_hide"]],
     "between": [["words", "boosted"]],
     "judgements": [NONE],
+    "certify": [True],
+    "use": [True],
     "texts": [NONE],
     "label export": ["OUT"],
     "sources add name": ["desk"],

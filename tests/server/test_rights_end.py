@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from hive_agents import Workspace
 from hive_agents.access import begin_session, end_session, login_code, mint, revoke, session_of_token
 from hive_agents.access.rules import known_principal
 from hive_agents.host import DocumentImports
+from hive_agents.host.imports import WAITING
 from hive_agents.runs import RunStore, end_person
 from hive_agents.server import streams
 from hive_agents.server.auth import COOKIE, csrf_of
@@ -70,7 +72,7 @@ async def test_a_stream_ends_with_its_callers_rights(tmp_path: Any, monkeypatch:
         headers = {"Authorization": f"Bearer {token.token}"}
     row, _ = RunStore(place).insert("agent", {}, agent="digest", owner=root, status="waiting")
     upload = DocumentImports(place).add(root, "user:root", [("a.md", b"# A")])
-    (place.root / upload.files[0].path).unlink()  # it is on another host, which carries it out
+    shutil.rmtree(place.root / WAITING)  # the file is on another host, which carries it out
     ids = {"run_id": row.run_id, "import_id": upload.import_id}
     wanted = [(method, path.format(**ids)) for method, path in STREAMS if "{agent}" not in path]
     async with served(place, roles=("http",)) as client:
@@ -140,7 +142,7 @@ async def test_every_stream_counts_for_its_caller_alone(tmp_path: Any) -> None:
     root = known_principal(place, "root")
     row, _ = RunStore(place).insert("agent", {}, agent="digest", owner=root, status="waiting")
     upload = DocumentImports(place).add(root, "user:root", [("a.md", b"# A")])
-    (place.root / upload.files[0].path).unlink()  # it is on another host, which carries it out
+    shutil.rmtree(place.root / WAITING)  # the file is on another host, which carries it out
     ids = {"run_id": row.run_id, "import_id": upload.import_id}
     async with served(place, roles=("http",)) as client:
         first, second = client.stream("GET", "/api/changes", headers=bearer(place, "root")), None
