@@ -24,7 +24,7 @@ from tests.sample import copied_sample
 async def test_a_run_that_was_left_behind_is_ended_by_hosts_and_a_person(tmp_path: Path) -> None:
     place = copied_sample(tmp_path / "w")
     with (place.root / "hive.toml").open("a") as settings:
-        settings.write("[gate]\nalpha = 0.02\n")  # so that a person is asked: two iterations gain too little for it
+        settings.write("[gate]\nalpha = 0.005\n")  # so that a person is asked: two iterations gain too little for it
     golden = json.loads((place.root / "evals" / "golden.json").read_text())
     (place.root / "evals" / "golden.json").write_text(json.dumps(golden | {"queries": golden["queries"][::2]}))
     run = OptimizeRun.start(place, golden=None, deploy=True, settings=QUICK).run_id
