@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal
+from hive_agents.access import Principal, is_open
 from hive_agents.store import audit
 from tests.pages.test_settings import sent, written
 from tests.people import token_of
@@ -87,6 +88,47 @@ async def test_the_documents_are_examined_while_the_owner_reads_all_of_them(clie
     refused = await sent(client, "/documents/examine")
     assert refused.status_code == 403
     assert "secret.md" not in refused.text
+
+
+async def test_the_owner_goes_on_reading_everything_with_the_first_person(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    mine = {"X-CSRF-Token": (await client.get("/api/session")).json()["csrf"]}
+    asked = {"input": {"text": "Where is the lamp?"}}
+    thread = (await client.post("/api/runs", json=asked, headers=mine)).json()["thread_id"]
+    people = (await client.get("/settings/people")).text
+    (tenant,) = re.findall(r'<input id="tenant" name="tenant" value="([^"]+)"', people)
+    assert f'<input id="tenant" name="tenant" value="{tenant}"' in (await client.get(READERS)).text
+    assert 'name="keep" value="1" checked' in people
+    form = {"act": "write", "user": "maria", "tenant": tenant, "role": ["reader"]}
+    lost = html.unescape((await sent(client, "/settings/person", **form)).text)
+    assert "You will no longer see 2 documents" in lost
+    await written(client, await sent(client, READERS, act="write", folder="open", tenant=tenant, people="maria"))
+    shown = await sent(client, "/settings/person", **form, keep="1")
+    assert "maria will read 1 of 2 documents." in shown.text
+    assert "You will still read all 2" in shown.text
+    await written(client, shown)
+    for settings in (place, Workspace(place.root)):  # of the running server, and of the next one
+        assert is_open(settings)
+    assert sorted(await listed(client, mine)) == ["open/open.md", "secret/secret.md"]
+    assert thread in (await client.get("/api/threads")).text
+    assert (await client.get(f"/chat/{thread}")).status_code == 200
+    again = await client.post("/api/runs", json=asked | {"thread_id": thread}, headers=mine)
+    assert again.status_code == 202, again.text
+    maria = {"Authorization": f"Bearer {token_of(place, Principal(tenant, 'maria'), 3600)}"}
+    assert list(await listed(client, maria)) == ["open/open.md"]
+    assert thread not in (await client.get("/api/threads", headers=maria)).text
+    assert "will still read all 2" in (await sent(client, "/settings/person", **form | {"user": "nora"})).text
+
+
+async def test_only_the_owner_is_told_what_somebody_will_read(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        await client.post("/login", json={"token": token(place, "root")})
+        shown = await sent(client, "/settings/person", act="write", user="nora", role=["reader"], keep="1")
+        assert "nora" in shown.text
+        assert "hive.toml" not in shown.text
+        assert "will read" not in shown.text
 
 
 async def test_a_folder_is_not_shared_with_nobody_nor_outside_of_the_documents(client: httpx.AsyncClient) -> None:

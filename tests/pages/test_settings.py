@@ -169,7 +169,7 @@ async def test_the_owner_of_an_empty_workspace_names_the_first_person(tmp_path: 
     place = Workspace(tmp_path / "ws")
     async with served(place, roles=("http",)) as client:
         await client.get("/login", params={"code": login_code(place)})
-        assert "while nobody is named" in (await client.get("/settings/people")).text
+        assert "You read every document here" in (await client.get("/settings/people")).text
         form = {"act": "write", "user": "ann", "tenant": "home", "role": ["reader", "admin"]}
         await written(client, await sent(client, "/settings/person", **form))
         assert json.loads((place.root / "access" / "people.json").read_text(encoding="utf-8")) == {

@@ -9,20 +9,19 @@ import datetime as dt
 import json
 import os
 import tomllib
-from contextlib import suppress
 from typing import Any
 
 from starlette.responses import Response
 
 from hive_agents.access import LOCAL_TENANT, service_principal
 from hive_agents.base import HiveError
-from hive_agents.base.files import jsontext, load_value, read_bytes
+from hive_agents.base.files import load_value
 from hive_agents.host import examine, record_counts, where
 from hive_agents.judging import judge_stats
 from hive_agents.models import TAKE_A_LARGER, configured_chat, is_fit, price_of, probed, told_of, tried_embedding
 from hive_agents.server import colony
 from hive_agents.server.auth import ADMIN, Call
-from hive_agents.server.pages.settings import changed, done_of, missing
+from hive_agents.server.pages.settings import changed, done_of, missing, settings_text
 from hive_agents.server.pages.view import Pages, seen_other
 from hive_agents.store import FileChange, audit
 from hive_agents.triggers import (
@@ -221,13 +220,6 @@ def _waits(place: Workspace, name: str, roles: list[str]) -> bool:
 
 def _advice(one: Any) -> str:
     return "" if is_fit(one) or not one.ok else TAKE_A_LARGER
-
-
-def settings_text(call: Call) -> str:
-    """Return the text of `hive.toml`, "" where there is none."""
-    with suppress(FileNotFoundError):
-        return jsontext.decode(read_bytes(call.workspace.root / FILE), FILE)
-    return ""
 
 
 def anew(call: Call) -> Workspace:

@@ -6,14 +6,13 @@ from typing import Any
 
 from starlette.responses import Response
 
-from hive_agents.access import AccessRules, Grant, grant_change, labels_in_file
+from hive_agents.access import AccessRules, Grant, grant_change
 from hive_agents.base.files import load_value
-from hive_agents.documents import list_documents
 from hive_agents.events import EventType
 from hive_agents.host import folder_below, record_document
 from hive_agents.server.account import tenant_of
 from hive_agents.server.auth import ADMIN, Call
-from hive_agents.server.pages.settings import changed, done_of, missing, names_in
+from hive_agents.server.pages.settings import changed, done_of, labelled, missing, names_in, tenants_in_use
 from hive_agents.server.pages.view import Pages
 from hive_agents.store import FileChange
 from hive_agents.sync import change_fields
@@ -28,12 +27,10 @@ def readers(call: Call) -> dict[str, Any]:
     """The folders that are shared with people of the caller's tenant; the owner's are those of all tenants."""
     rules, tenant = AccessRules.load(call.workspace), tenant_of(call)
     mine = [one for one in rules.grants if tenant in (None, one.tenant)]
-    known = {one.tenant for one in rules.principals.values()} | {one.tenant for one in rules.grants}
-    known |= {*rules.admins, call.workspace.settings.signin.tenant} - {""}
     return {
         "grants": [(one.match.removesuffix(f"/{ALL}"), one, _shown(one.view)) for one in mine],
         "faults": rules.faults,
-        "tenants": sorted(known) if tenant is None else [],
+        "tenants": tenants_in_use(call, rules),
         "whole": tenant is None,
         "folder": call.request.query_params.get("folder", ""),
         "done": done_of(call),
@@ -74,9 +71,7 @@ def change_readers(call: Call) -> dict[str, Any] | Response:
 def _of_nobody(call: Call, grant: Grant) -> list[str]:
     """Return the documents of no tenant that a grant matches."""
     rules = AccessRules({}, {}, (grant,), "")
-    found = [one for one in list_documents(call.workspace.documents).files if rules.sharing([one])]
-    labelled = [(one, labels_in_file(call.workspace, one)) for one in found]
-    return [one for one, labels in labelled if labels is not None and not labels.tenants and not labels.fault]
+    return [one for one, labels in labelled(call) if rules.sharing([one]) and not labels.tenants and not labels.fault]
 
 
 def _shown(view: list[str]) -> list[tuple[str, str]]:

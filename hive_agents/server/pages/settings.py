@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,6 +13,7 @@ from starlette.responses import Response
 
 from hive_agents.access import (
     LOCAL_TENANT,
+    AccessLabels,
     AccessRules,
     GroupEntry,
     Principal,
@@ -20,25 +23,30 @@ from hive_agents.access import (
     is_open,
     issued_tokens,
     known_principal,
+    labels_in_file,
     mint,
     owner_token,
     revoke,
 )
 from hive_agents.base import HiveError, NotFound
-from hive_agents.base.files import load_value
+from hive_agents.base.files import jsontext, load_value, read_bytes
+from hive_agents.documents import list_documents
 from hive_agents.runs import control
 from hive_agents.server.account import tenant_of
-from hive_agents.server.auth import ADMIN, Call
+from hive_agents.server.auth import ADMIN, READER, Call
 from hive_agents.server.pages.view import Pages, seen_other
 from hive_agents.store import FileChange, digest_of, write_changes
 from hive_agents.triggers import is_anothers_service
 from hive_agents.workspace.credentials import CredentialStore
+from hive_agents.workspace.settings import FILE, Settings, with_values
 
 pages = Pages()
 OWNERS = ("signin", "records")
 """Parts that the workspace's owner alone sees."""
 PEOPLE, PERSON, GROUP, TOKENS = "/settings/people", "/settings/person", "/settings/group", "/settings/tokens"
 LIFETIMES = {"hour": 3600, "day": 86_400, "month": 30 * 86_400, "year": 365 * 86_400}
+FIRST_TENANT = "team"
+"""The tenant of the first person, where nothing names one yet."""
 RANKED = ("reader", "approver", "operator", "admin")
 DONE = ("written", "removed", "ended", "revoked", "connected", "trusted", "made", "another", "restarted", "added")
 """What a page may say that it did."""
@@ -62,7 +70,8 @@ def people(call: Call) -> dict[str, Any]:
         "faults": rules.faults,
         "ranked": RANKED,
         "whole": tenant is None,
-        "opens": is_open(call.workspace) and call.workspace.settings.access.until_named,
+        "tenants": tenants_in_use(call, rules),
+        "opens": _opens_until_named(call),
         "done": done_of(call),
     }
 
@@ -75,8 +84,12 @@ def person(call: Call) -> dict[str, Any]:
 
 @pages.post(PERSON, ADMIN, "settings_change.html")
 def change_person(call: Call) -> dict[str, Any] | Response:
-    """Write, remove or end a person; who is removed is ended, too."""
+    """Write, remove or end a person; who is removed is ended, too.
+
+    With the first person the workspace's owner goes on reading everything, if they say so.
+    """
     user, act, place = call.sent("user"), call.sent("act"), call.workspace
+    keeps = bool(call.sent("keep")) and _opens_until_named(call)
     if act == "write":
         entry = _entry(PrincipalEntry, call, groups=names_in(call, "groups"), roles=call.all_sent("role"))
         if user in AccessRules.load(place).principals:
@@ -85,7 +98,18 @@ def change_person(call: Call) -> dict[str, Any] | Response:
             message = f'a schedule that is not of your tenant acts as "{user}"'
             fix = "choose another name, or ask the workspace's owner"
             raise HiveError.of("HIVE-415", message, fix=fix, exit_code=1)
-        return changed(call, lambda: [access_change(place, "principals", user, entry)], PEOPLE, "written", entries=True)
+
+        def written() -> list[FileChange]:
+            return [*([_stays_open(call)] if keeps else []), access_change(place, "principals", user, entry)]
+
+        def stays_open() -> None:
+            """Let the running server go by it at once, or the owner would read nothing until it begins again."""
+            if keeps:
+                access = place.settings.access.model_copy(update={"until_named": False})
+                vars(place)["settings"] = place.settings.model_copy(update={"access": access})
+
+        told = _told(call, user, written()[-1], keeps=keeps)
+        return changed(call, written, PEOPLE, "written", then=stays_open, entries=True, told=told)
     known = _own_person(call, user)
 
     def end() -> None:
@@ -154,6 +178,56 @@ def _tokens(call: Call) -> dict[str, Any]:
     }
 
 
+def tenants_in_use(call: Call, rules: AccessRules) -> list[str]:
+    """Return the tenants that are in use for the workspace's owner to choose from, and one for the first person."""
+    if tenant_of(call) is not None:
+        return []
+    known = {one.tenant for one in rules.principals.values()} | {one.tenant for one in rules.grants} | {*rules.admins}
+    known |= {tenant for tenant, _ in rules.groups} | {call.workspace.settings.signin.tenant} - {""}
+    if not known:  # else the documents, of which there may be many, aren't read
+        known = {one for _, labels in labelled(call) for one in labels.tenants} - {LOCAL_TENANT}
+    return sorted(known) or [FIRST_TENANT]
+
+
+def labelled(call: Call) -> list[tuple[str, AccessLabels]]:
+    """Return (doc_id, labels) of every document, as its file says now."""
+    found = [(one, labels_in_file(call.workspace, one)) for one in list_documents(call.workspace.documents).files]
+    return [(one, labels) for one, labels in found if labels is not None]
+
+
+def settings_text(call: Call) -> str:
+    """Return the text of `hive.toml`, "" where there is none."""
+    with suppress(FileNotFoundError):
+        return jsontext.decode(read_bytes(call.workspace.root / FILE), FILE)
+    return ""
+
+
+def _opens_until_named(call: Call) -> bool:
+    """Return whether the caller is the owner who reads everything, and no longer once somebody is named."""
+    return tenant_of(call) is None and is_open(call.workspace) and call.workspace.settings.access.until_named
+
+
+def _stays_open(call: Call) -> FileChange:
+    before = settings_text(call)
+    after = with_values(before, "access", {"until_named": ""})
+    load_value(Settings, tomllib.loads(after), FILE)
+    return FileChange(FILE, before, after)
+
+
+def _told(call: Call, user: str, change: FileChange, *, keeps: bool) -> list[tuple[str, dict[str, Any]]]:
+    """Return (name, values) of the sentences that tell the workspace's owner who will read how much."""
+    place = call.workspace
+    if tenant_of(call) is not None or place.settings.access.service_url:
+        return []  # others aren't told how many documents there are, and nobody knows before a service is asked
+    rules, documents = AccessRules.changed(place, change.file, change.after or ""), labelled(call)
+    who = rules.principals[user]
+    reads = int(rules.visible(who, documents).sum()) if who.roles & READER else 0
+    said: list[tuple[str, dict[str, Any]]] = [("reads", {"user": user, "n": reads, "all": len(documents)})]
+    if is_open(place):
+        said.append(("loses" if _opens_until_named(call) and not keeps else "keeps", {"n": len(documents)}))
+    return said
+
+
 def _own_person(call: Call, user: str) -> Principal:
     """Return a person that the caller administers. Raises: HIVE-409 (404) for others as for none."""
     found, tenant = known_principal(call.workspace, user), tenant_of(call)
@@ -205,12 +279,14 @@ def changed(
     entries: bool = False,
     credential: str | None = None,
     joins: int = 0,
+    told: Sequence[tuple[str, dict[str, Any]]] = (),
 ) -> dict[str, Any] | Response:
     """Return the differences with a form to write them; once that came back, write them and return to the list.
 
     Differences that aren't those that were read are shown anew. Of a file with `entries` of tenants an admin of one is
     shown the lines that are an entry of theirs. With `credential` the form below the difference asks for its key, which
-    is stored with the change. `joins` counts documents that come to belong to a tenant by it.
+    is stored with the change. `joins` counts documents that come to belong to a tenant by it, and `told` says in words
+    what it does to whom.
     """
     read, key = call.sent("read"), call.request.state.sent.pop("key", [""])[0].strip()
     if read and credential is not None:
@@ -235,6 +311,7 @@ def changed(
         "another": bool(read),
         "asks_key": credential is not None,
         "joins": joins,
+        "told": told,
     }
 
 
