@@ -202,7 +202,8 @@ def _descriptions(claim: str, source: PassageText) -> Iterator[Slip]:
             (quoted[0] in found, len(words & stems(clause))) for clause in clauses if (found := _CODED.findall(clause))
         ]
         own, rival = (max((n for same, n in told if same is is_own), default=0) for is_own in (True, False))
-        if any(same for same, _ in told) and rival - own >= 2 and 2 * rival > len(words):
+        whole = own < rival == len(words) > 3  # another's clause has all that the claim says
+        if any(same for same, _ in told) and (whole or (rival - own >= 2 and 2 * rival > len(words))):
             yield Slip("row", quoted[0])
     if len(codes) != 1:
         return

@@ -29,6 +29,7 @@ _DOUBLE = re.compile(
 )
 """A sentence that tells two duties of one: it must be cleaned and must not be opened."""
 NUMBER_STEMS = frozenset(map(stem, NUMBER_WORDS))
+_EXAMPLE = re.compile(r"(?<=\w)\s\((?:for example|for instance|e\.g\.)[^()]{0,160}\)")
 _LESS = re.compile(r"not (?:from|in|on|for|with|to|at|by|during|of)\b")
 """How a part begins that leaves out the verb of the one before it: guests may eat here, but not in the hall."""
 _SUBJECT = re.compile(
@@ -212,7 +213,7 @@ def clauses(sentence: str) -> list[Clause]:
             left_out = re.match(r" \w+", parts[place - 1][be.end() :]) if _LESS.match(parts[place]) else None
             whole = parts[place].replace("not", f"not{left_out[0]}", 1) if left_out else parts[place]
             parts[place] = f"{parts[place - 1][: be.end()]} {whole}"
-    return [Clause(part, sentence) for part in parts]
+    return [Clause(_EXAMPLE.sub("", part), sentence) for part in parts]
 
 
 def plain(text: str) -> str:

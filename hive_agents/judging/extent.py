@@ -177,7 +177,7 @@ def past(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, 
         beside = rf"\bwith (?:an? |the )?{re.escape(lacking[1].strip())}\b"
         if things and things <= clause.stems and (clause.duty == "required" or re.search(beside, clause.text)):
             yield "condition", lacking[0].strip()
-    if (until := _UNTIL.search(clause.text)) is None:
+    if (until := _UNTIL.search(clause.text)) is None or _UNTIL.search(claim.text):
         return
     end, begun = Clause(until[1]).stems, Clause(clause.text[: until.start()]).stems
     waits = _WAITS.search(clause.text[: until.start()]) is not None
@@ -185,8 +185,6 @@ def past(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, 
         when = Clause(found[2]).stems
         told = claim.stems - when
         same = begun - {"wait"} <= told or source.weight(told & begun) >= 0.5 * source.weight(told)
-        if found[0] in clause.text:
-            continue
         if end and 2 * len(end & when) >= len(end) and waits is (found[1] == "before") and same:
             yield "order", found[0]
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
-from hive_agents.judging.amounts import quantities
+from hive_agents.judging.amounts import NUMBER_WORDS, quantities
 from hive_agents.judging.clauses import (
     Clause,
     Clauses,
@@ -49,9 +49,11 @@ _BOUND = re.compile(
     r"|(?:atmost|(?:less|shorter|fewer|earlier|smaller) than|under|below)) (?:[€$£] ?)?$"
 )
 _EXCEPTED = re.compile(
-    r"\b(?:unless|except(?: for)?|without(?! having to| needing to)|excluding|other than) ([^,;]*)"
+    r"(?<=\()(?:excluding|except(?: for)?) ([^()]*)(?=\))"
+    r"|\b(?:unless|except(?: for)?|without(?! having to| needing to)|excluding|other than) ([^,;]*)"
     r"|\b((?:\w+ ){1,3})excepted\b"
 )
+_LISTED = re.compile(r"\((?:excluding|except(?: for)?) [^()]*\)")
 _UNLESS = re.compile(r"\b(?:unless|except|excepted|excluding|other than)\b")
 _WITHIN = re.compile(r"\b(?:within|atmost|atleast|before|until|by)\b")
 _FAR, _NEAR = re.compile(r"\b(?:atleast|more than) \S+ \w+ (?:between|apart|before|after)\b"), re.compile(r"\bwithin\b")
@@ -60,6 +62,8 @@ _NEXT = re.compile(r"\b(?:then|next|finally|afterwards|once|subsequently|lastly)
 _STRENGTH = re.compile(r"\b(must|shall|should|may) (not )?(?:also |only |always |still )?(?:be )?(\w+)")
 MORE = r"\b(?:more|above|over|(?:great|larg|bigg|high|long|tall|heavi|thick|fast|strong|old|warm|hott)er)\b"
 LESS = r"\b(?:less|fewer|below|under|(?:small|low|short|light|thinn|slow|weak|young|cool|cold|cheap)er)\b"
+_AMOUNT = re.compile(rf"[€$£~]?\d|(?:an? )?(?:{'|'.join(NUMBER_WORDS)})\b")
+"""What something is more than that is no other thing, but an amount."""
 _LETTERS = frozenset("bcdefghjklmnopqrstuvwxyz")
 
 
@@ -165,7 +169,8 @@ def _contradictions(claim: Clause, clause: Clause, source: Clauses) -> Iterator[
         covered = source.weight((rule.stems & claim.stems) - spared) >= 0.4 * source.weight(claim.stems - spared)
         told = f"{excepted.strip()}, wh" in clause.sentence  # "except the last, which may"
         differs = told or bool(_opposed(claim, rule)) or negations(claim, rule) % 2 == 1
-        if (spared <= claim.stems or "even" in claim.words) and covered and not differs:
+        listed = _LISTED.search(clause.sentence) is not None
+        if (spared <= claim.stems or "even" in claim.words or listed) and covered and not differs:
             yield "condition", "except"
         return
     if source.is_close(claim, clause):
@@ -323,7 +328,8 @@ def _opposed(claim: Clause, clause: Clause) -> list[str]:
 def _compared(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     """Yield what is more by the claim, and by the clause what something else is more than."""
     left, than, right = clause.text.partition(" than ")
-    found = re.findall(r"\b(?:more|less|fewer|\w{3,}er)\b", left) if than and "than" not in claim.words else []
+    compares = than and not _AMOUNT.match(right)
+    found = re.findall(r"\b(?:more|less|fewer|\w{3,}er)\b", left) if compares and "than" not in claim.words else []
     more, less = ({*filter(is_thing, Clause(part).stems)} for part in (left, right))
     mine = {*filter(is_thing, claim.stems)} - {*map(meaning, found)}
     if {*found} & {*claim.words} and mine & less - more and more - mine and mine <= more | less:
@@ -409,7 +415,7 @@ def _order(clause: Clause) -> tuple[frozenset[str], frozenset[str]] | None:
             pair = (Clause(then).stems, Clause(first).stems)
             return pair if word == "before" else pair[::-1]
     left, said, right = clause.text.partition(" than ")
-    if said and (len(re.findall(MORE, left)) + len(re.findall(LESS, left))) == 1:
+    if said and not _AMOUNT.match(right) and (len(re.findall(MORE, left)) + len(re.findall(LESS, left))) == 1:
         pair = (Clause(left.rpartition(", ")[2] if "," in left else left).stems, Clause(right).stems)
         return pair if re.search(LESS, left) else pair[::-1]
     return None

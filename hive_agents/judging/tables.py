@@ -60,10 +60,13 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
             if any(mine.same(other) for other in quantities(cell))
         ]  # fmt: skip
         if not places:
-            yield "row", mine.text
+            given = [row for row in source.rows if any(map(mine.same, quantities(" ; ".join(row.cells))))]
+            if _shared(claim, given) <= _shared(claim, named):
+                yield "row", mine.text
             continue
         mentioned = stems(claim)
-        heads = {head for row in named for head in row.heads[1:] if alike(stems(head), mentioned)}
+        asked = {head: stems(head) - _common(row) or stems(head) for row in named for head in row.heads[1:]}
+        heads = {head for head, own in asked.items() if alike(own, mentioned)}
         rivals = [
             other for row in named for cell, head in zip(row.cells[1:], row.heads[1:], strict=False) if head in heads
             for other in quantities(cell)
@@ -83,6 +86,17 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
             denied = len(re.findall(r"\b(?:not|no|without|lacks?|neither)\b|n['’]t\b", part)) % 2 == 1
             if denied is ("yes" in own):
                 yield "negation", head
+
+
+def _common(row: HeadedRow) -> set[str]:
+    """Return the words that several heads have: they don't tell which is meant."""
+    counted = Counter(stem for head in row.heads[1:] for stem in stems(head))
+    return {stem for stem, often in counted.items() if often > 1}
+
+
+def _shared(claim: str, rows: list[HeadedRow]) -> int:
+    """Return how many words of a claim the row has that has the most of them."""
+    return max((len(stems(claim) & stems(" ".join(row.cells + row.heads))) for row in rows), default=0)
 
 
 def _is_told(claim: str, cell: str, source: PassageText) -> bool:

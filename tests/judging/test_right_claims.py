@@ -81,6 +81,23 @@ GRADES = "| Grade | Use |\n| --- | --- |\n| A | outdoor |\n| B | indoor |\n\nGra
          "On some boats the horn keeps sounding.", "On all boats the horn keeps sounding when the fog lifts."),
         ("Kiln shelves stand heat and crack in frost, except shelves 8 and 9, which stand frost.",
          "Kiln shelves 8 and 9 stand frost.", "All kiln shelves stand frost."),
+        ("- Scale (if the hardness is less than 20 ppm it harms the paint)\n"
+         "- Chalk (if the hardness is more than 90 ppm you may see chalk)",
+         "If the hardness is higher than 90 ppm you may see chalk.",
+         "If the hardness is higher than 70 ppm you may see chalk."),
+        ("The new `ring.all()` returns all bells of the current tower."
+         " `ring.clear()` was mended to clear all bells of the current tower.",
+         "`ring.clear()` clears all bells of the current tower.",
+         "`ring.clear()` returns all bells of the current tower."),
+        ("The export no longer takes names in capitals (for example, `file` should be used instead of `FILE`).",
+         "The export doesn't take names in capitals any more.", "The export takes names in capitals only."),
+        ("Fees\n\n- Boat hire (excluding canoes and skiffs) – 9 crowns\n- Locker – 2 crowns\n- Shower – 1 crown\n",
+         "Boat hire costs 9 crowns, but not for canoes and skiffs.", "Canoe hire costs 9 crowns."),
+        ("| What | Hut Small | Hut Large |\n| --- | --- | --- |\n| Bunk beds | 4 | 9 |\n| Stove size | 3 kW | 8 kW |\n"
+         "\n| Club | Largest fee |\n| --- | --- |\n| Small | 3 EUR |\n| Wide | 20 EUR |\n",
+         "A small hut has a stove of 3 kW and a large one of 8 kW.", "A large hut has 4 bunk beds."),
+        ("Rugs are washed (except for silk ones) in the yard.", "Rugs are washed in the yard.",
+         "Silk rugs are washed in the yard."),
     ],
 )  # fmt: skip
 def test_a_claim_is_held_against_what_speaks_of_the_same(passage: str, right: str, wrong: str) -> None:
