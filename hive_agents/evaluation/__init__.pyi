@@ -85,6 +85,7 @@ from .splits import (
     PROVING as PROVING,
     held_out as held_out,
     missing_labels as missing_labels,
+    open_part as open_part,
     split as split,
 )
 from .statistics import (

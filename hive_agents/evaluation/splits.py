@@ -58,6 +58,12 @@ def held_out(golden: GoldenSet) -> GoldenSet | None:
     return split(golden).holdout
 
 
+def open_part(golden: GoldenSet) -> GoldenSet:
+    """Return the asked queries that aren't held out."""
+    held = {query.id for query in held_out(golden) or ()}
+    return golden.asked.only(query.id for query in golden.asked if query.id not in held)
+
+
 def missing_labels(golden: GoldenSet, needed: int) -> int:
     """Return how many more queries the set needs until at least `needed` are held out, and `PROVING` in any case."""
     needed = max(needed, PROVING)

@@ -19,7 +19,6 @@ from hive_agents.evaluation import (
     PoweredDifference,
     Reach,
     Readers,
-    held_out,
     is_measurable,
     missing_labels,
     needed_queries,
@@ -61,7 +60,8 @@ class GateFinding:
     Of the falling tags, `lost_tags` block, `accepted_tags` would block but for a person's acceptance, and `watch` has
     those without a proved loss, which don't block. Each is sorted worst first. Of the `readers`, whose figures are None
     without a comparison, those in `lost_readers` block, and those in `accepted` would but for a person's acceptance.
-    `left_out` has the ids of held-out questions that prove nothing, by cause.
+    `left_out` has the ids of held-out questions that prove nothing, by cause; `few` says that too few are held out to
+    prove anything, and how many labels are missing.
     """
 
     decision: GateDecision
@@ -80,6 +80,7 @@ class GateFinding:
     lost_readers: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
     left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    few: Reason | None = None
 
     def diagnostics(self, file: str) -> list[Diagnostic]:
         """Return the reasons as findings about the candidate's `file`: errors where they block, else warnings."""
@@ -101,7 +102,7 @@ class GateFinding:
     @property
     def measurable(self) -> bool:
         """Whether winning every differing query would have been proof; True without a comparison."""
-        return self.difference is None or is_measurable(self.difference, self.alpha)
+        return self.difference is None or (self.few is None and is_measurable(self.difference, self.alpha))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -134,7 +135,7 @@ def decide(
     use: HoldoutUse | None = None,
     fault: str = "",
     untrusted: GoldenSet | None = None,
-    of: GoldenSet | None = None,
+    few: Reason | None = None,
     reached: Reach | None = None,
     accept_tags: Collection[str] = (),
     accept: Collection[str] = (),
@@ -143,7 +144,7 @@ def decide(
 ) -> GateFinding:
     """Decide on `new` against the active `old` by the thresholds `gate`, at the level of the `use`, if there is one.
 
-    `of` is the golden set that the questions were held out of: of too few nothing passes. `accept_tags` names tags
+    `few`, as of `too_few`, says that nothing passes, whatever was measured. `accept_tags` names tags
     and `accept` figures of the readers whose loss a person accepts, `budgets` the share of its mean that a metric may
     lose; the others are as in `doubt_of`. Blocks are measured by people's labels alone.
     """
@@ -163,7 +164,7 @@ def decide(
     for_readers = [Reason("HIVE-301", words) for words in lost_readers.values()]
     if blocked := [*regressions(new, old, gate, lost), *for_readers, *overdrawn(new, old, budgets or {})]:
         decision, reasons = "blocked", blocked
-    elif doubt := too_few(of, split, difference, alpha) or doubt_of(use, fault, difference, alpha, untrusted, powered):
+    elif doubt := few or doubt_of(use, fault, difference, alpha, untrusted, powered):
         decision, reasons = "inconclusive", [doubt]
     else:
         decision, reasons = "passed", []
@@ -183,6 +184,7 @@ def decide(
         lost_readers=tuple(lost_readers),
         accepted=tuple(name for name in falls if name in accept),
         powered=powered,
+        few=few,
     )
 
 
@@ -214,14 +216,14 @@ def doubt_of(
     return Reason("HIVE-306", change_warning(untrusted).message) if untrusted else None
 
 
-def too_few(of: GoldenSet | None, split: str | None, difference: PairedDifference, alpha: float) -> Reason | None:
-    """Return how many labels are missing until anything can be proved; None where enough questions are held out."""
-    held = difference.n if split else 0
-    if of is None or held >= PROVING:
+def too_few(golden: GoldenSet, held: int, left_out: int = 0) -> Reason | None:
+    """Return how many labels are missing until anything can be proved; None where enough questions are held out.
+
+    Of the held-out questions `held` can prove something, and `left_out` nothing, however many there are.
+    """
+    if held >= PROVING:
         return None
-    wanted = max(PROVING, difference.n + (needed_queries(difference, alpha) or 0)) if held else PROVING
-    left_out = len(held_out(of) or ()) - held if held else 0  # these prove nothing, however many there are
-    labels = missing_labels(of, wanted + left_out)
+    labels = missing_labels(golden, PROVING + left_out)
     had = f"{held} held-out questions prove" if held else "no question is held out, and those that chose a config prove"
     return Reason("HIVE-306", f"{had} nothing; about {labels} more labels would: at least {PROVING} are held out then")
 

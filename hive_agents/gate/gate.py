@@ -22,15 +22,16 @@ from hive_agents.evaluation import (
     evaluate_interleaved,
     held_out,
     leaks_of,
+    open_part,
     reach,
     viewable_golden,
 )
 from hive_agents.gate.acceptance import only_people
 from hive_agents.gate.certificate import Certificate, certify, log_fault
-from hive_agents.gate.decision import GateFinding, Reason, decide, watch_warning
+from hive_agents.gate.decision import GateFinding, Reason, decide, too_few, watch_warning
 from hive_agents.gate.golden_trust import change_warning, is_accepted
 from hive_agents.gate.holdout import require_searchable
-from hive_agents.gate.ledger import distinct, spend_of
+from hive_agents.gate.ledger import distinct, spend, spend_of, uses
 from hive_agents.index import AnyIndex, BM25Params, scope_of
 from hive_agents.ranking import SearchEngine, StoredConfig
 from hive_agents.workspace import Workspace
@@ -86,27 +87,34 @@ def run_gate(
     if not trusted:
         warnings.append(change_warning(golden))
     measured.require_queries()
-    leaks, looked_at = Leaks(), measured
+    leaks, looked_at, split = Leaks(), measured, None
     if holdout is not None:
         ids = {query.id for query in holdout}
         leaks = _leaks(workspace, engine, measured, golden.only({query.id for query in golden} - ids))
         warnings += leaks.warnings(measured)
-        measured = leaks.without(measured)
+        measured, split = leaks.without(measured), "holdout"
+    few = too_few(golden, len(measured) if split else 0, len(looked_at) - len(measured))
+    if few and split and (opened := open_part(golden)):
+        # Where nothing can be proved nothing is spent, and so nothing held out is looked at.
+        measured, split = distinct(opened)[0], None
     # Measuring the active config again chooses nothing, so it is no use of the holdout.
     compared = active is not None and active.hash != candidate.hash
     configs = [candidate.config] if active is None else [candidate.config, active.config]
     require_searchable(engine, configs)
-    use = spend_of(workspace, golden, looked_at, purpose, run_id) if compared else None
+    if holdout is not None and split is None:  # open ones, which may have been held out before
+        use = spend(workspace, measured, purpose, run_id) if compared and uses(workspace, measured) else None
+    else:
+        use = spend_of(workspace, golden, looked_at, purpose, run_id) if compared else None
     new, *others = evaluate_interleaved(engine, configs, measured)
     finding = decide(
         new,
         others[0] if others else None,
         workspace.settings.gate,
-        split="holdout" if holdout is not None else None,
+        split=split,
         use=use,
         fault=fault,
         untrusted=golden if agent and not trusted else None,
-        of=golden,
+        few=few,
         reached=reach(engine, active.config, candidate.config, new) if compared and active else None,
         accept_tags=accept_tags,
         accept=accept,
@@ -182,6 +190,7 @@ def as_seen(
             gate,
             split=result.split,
             use=result.use,
+            few=result.few,
             reached=reached,
             accept_tags=accepted,
             accept=result.accepted,

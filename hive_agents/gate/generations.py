@@ -9,7 +9,7 @@ from hive_agents.base import HiveError
 from hive_agents.engines import open_engines
 from hive_agents.evaluation import GoldenSet, evaluate, held_out, load_golden
 from hive_agents.gate.certificate import log_fault
-from hive_agents.gate.decision import decide
+from hive_agents.gate.decision import decide, too_few
 from hive_agents.gate.ledger import distinct, spend_of
 from hive_agents.index import Generation, candidates, find_generation, promote, switch
 from hive_agents.ranking import SearchEngine, StoredConfig, find_active
@@ -139,11 +139,14 @@ def _measure(workspace: Workspace, question: _Question) -> GenerationDecision:
         diagnostic = error.diagnostics[0]
         return question.answer("inconclusive", {"code": diagnostic.code, "message": diagnostic.message})
     fault = log_fault(workspace)
+    few = too_few(golden, len(measured) if holdout is not None else 0)
+    if few and holdout is not None:  # where nothing can be proved nothing is spent, and nothing held out looked at
+        return question.answer("inconclusive", few.to_json())
     use = spend_of(workspace, golden, measured, "index")
     old = evaluate(workspace, config, golden=measured, engine=SearchEngine(workspace))
     new = evaluate(workspace, config, golden=measured, engine=SearchEngine(workspace, state="candidate"))
     split = "holdout" if holdout is not None else None
-    finding = decide(new, old, workspace.settings.gate, split=split, use=use, fault=fault, of=golden)
+    finding = decide(new, old, workspace.settings.gate, split=split, use=use, fault=fault, few=few)
     assert finding.difference is not None
     evaluation = {
         "n": len(measured),

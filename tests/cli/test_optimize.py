@@ -110,7 +110,7 @@ def test_a_holdout_too_small_to_prove_anything_is_told_and_nobody_is_asked(tmp_p
     assert missing in told
     assert missing in page_of(place, result)
     deployed = hive("deploy", result["best"]["config"], "--json", "-w", place.root)
-    assert (deployed.json["decision"], deployed.json["evaluation"]["evidence"]) == ("inconclusive", "holdout")
+    assert (deployed.json["decision"], deployed.json["evaluation"]["evidence"]) == ("inconclusive", "tuning_set")
 
 
 @pytest.mark.parametrize("held_out", [0, 6])

@@ -16,6 +16,7 @@ from hive_agents.evaluation import (
     QueryEvaluation,
     changed_since_labelled,
     evaluate,
+    held_out,
     load_golden,
     save_label,
 )
@@ -208,12 +209,28 @@ def test_better_without_evidence_is_inconclusive(topics: Workspace) -> None:
 def test_too_few_held_out_questions_prove_nothing_and_say_how_many_labels_are_missing(
     topics: Workspace, queries: list[dict[str, Any]], had: str
 ) -> None:
-    """However large the gain is: the questions that chose a config don't prove it."""
+    """However large the gain is: the questions that chose a config don't prove it. It costs no look, and shows none."""
     for _ in range(2):
         result = gate(topics, "careful", "naive", queries)
         assert (result.decision, codes(result)) == ("inconclusive", ["HIVE-306"])
         assert result.reasons[0].message.startswith(had)
         assert "more labels" in result.reasons[0].message
+        assert (result.use, result.split, result.measurable) == (None, None, False)
+    held = {query.id for query in held_out(load_golden(topics)) or ()}
+    assert not held.intersection(one.query.id for one in result.candidate.queries)
+    assert deploy(topics, stored(topics, "naive"), load_golden(topics)).result.decision == "first"
+    assert deploy(topics, stored(topics, "careful"), load_golden(topics)).deployed is None
+    assert list(audit.entries(topics, KIND)) == []
+
+
+def test_open_questions_that_were_held_out_before_cost_a_look_all_the_same(topics: Workspace) -> None:
+    """Otherwise naming a few of them would make looks at the others free."""
+    before = write_golden(topics, [query(t, split="holdout") for t in TOPICS])
+    spend(topics, before, "gate")
+    few = [query(topic, split="holdout" if n < 3 else "train") for n, topic in enumerate(TOPICS)]
+    result = gate(topics, "careful", "naive", few)
+    assert (result.decision, codes(result), result.split) == ("inconclusive", ["HIVE-306"], None)
+    assert [entry["j"] for entry in audit.entries(topics, KIND)] == [1, 2]
 
 
 def test_held_out_questions_that_prove_nothing_are_left_out_and_counted(topics: Workspace) -> None:
@@ -422,7 +439,8 @@ def test_held_out_questions_that_are_open_ones_too_prove_nothing(topics: Workspa
     result = gate(topics, "careful", "naive", [*queries, *copies])
     assert (result.decision, codes(result)) == ("inconclusive", ["HIVE-306"])
     assert result.difference is not None
-    assert (result.difference.n, result.difference.p_value) == (8, 1 / 256)
+    assert (result.use, result.difference.n) == (None, 18)
+    assert result.reasons[0].message.startswith("8 held-out questions prove nothing")
     told = next(one.message for one in result.warnings if one.code == "HIVE-313")
     assert told == f"16 of 24 held-out questions are open ones, too, and count for nothing: {held[0]['id']}"
     golden = write_golden(topics, [*queries, *copies])

@@ -219,7 +219,7 @@ def test_looking_at_the_holdout_spends_a_use_and_says_so(topics: Workspace) -> N
 
 def unnamed_queries() -> list[dict[str, Any]]:
     """Questions on all topics, none of which names a split."""
-    return [{key: value for key, value in one.items() if key != "split"} for one in in_wordings(TOPICS, 5)]
+    return [{key: value for key, value in one.items() if key != "split"} for one in in_wordings(TOPICS, 7)]
 
 
 def test_what_the_gate_holds_out_of_a_set_without_names_stays_unlisted(topics: Workspace) -> None:
