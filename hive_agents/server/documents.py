@@ -346,10 +346,10 @@ class _Documents:
         return sorted(labels.view)
 
 
-def has_documents(call: CallContext) -> bool:
-    """Return whether the caller may view any document, or an upload on its way to one."""
+def readable(call: CallContext) -> list[str]:
+    """Return the documents that the caller may view; where none is indexed, those that are on their way."""
     scope = _scope(call)
-    return (scope is not None and bool(scope.doc_ids())) or bool(_Documents(call).doc_ids)
+    return (scope.doc_ids() if scope is not None else []) or _Documents(call).doc_ids
 
 
 def row_of(call: CallContext, doc_id: str) -> DocumentRow | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import re
@@ -14,6 +15,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal, is_open
 from hive_agents.store import audit
+from tests.pages.browser import chromium, needs_chromium, require_accessible, signed_in
 from tests.pages.test_settings import sent, written
 from tests.people import token_of
 from tests.server.serving import bearer, sample, served, token
@@ -119,6 +121,38 @@ async def test_the_owner_goes_on_reading_everything_with_the_first_person(
     assert list(await listed(client, maria)) == ["open/open.md"]
     assert thread not in (await client.get("/api/threads", headers=maria)).text
     assert "will still read all 2" in (await sent(client, "/settings/person", **form | {"user": "nora"})).text
+
+
+async def test_a_readers_first_page_asks_and_says_what_she_reads(place: Workspace, client: httpx.AsyncClient) -> None:
+    nora = of_nora(place)
+    assert "no document that you may read" in (await client.get("/", headers=nora)).text
+    await written(client, await sent(client, READERS, act="write", folder="open", tenant="acme", people="nora"))
+    for _ in range(100):
+        page = (await client.get("/", headers=nora)).text
+        if "Documents that you may read: 1" in page:
+            break
+        await asyncio.sleep(0.1)
+    else:
+        pytest.fail(page)
+    assert '<form class="ask card" data-api="POST /api/runs" data-then="/chat/{thread_id}">' in page
+    assert "<bdi>open</bdi>" in page
+    assert "secret" not in page
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_a_reader_asks_on_her_first_page(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with (
+        served(place) as client,
+        chromium() as browser,
+        signed_in(browser, str(client.base_url), place, "dana", "reader") as page,
+    ):
+        await require_accessible(page)
+        await page.get_by_label("Your question").fill("how long do logs stay?")
+        await page.get_by_role("button", name="Ask").click()
+        await page.wait_for_url("**/chat/*")
+        await page.get_by_text("how long do logs stay?").first.wait_for()
 
 
 async def test_only_the_owner_is_told_what_somebody_will_read(tmp_path: Path) -> None:

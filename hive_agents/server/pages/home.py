@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from hive_agents.base import HiveError
-from hive_agents.server import approvals, configs, copilot, golden, runs
+from hive_agents.server import approvals, configs, copilot, documents, golden, runs
 from hive_agents.server.auth import ADMIN, ANYBODY, APPROVER, OPERATOR, READER, Call
 from hive_agents.server.pages import library
 from hive_agents.server.pages.view import Pages
@@ -21,6 +22,8 @@ ENOUGH = 20
 LATEST = 500
 """Runs that are looked through for today's spend."""
 SHOWN = 5
+FOLDERS = 20
+"""Folders that a reader's page names."""
 
 
 @pages.get("/", ANYBODY, "home.html")
@@ -32,6 +35,7 @@ def home(call: Call) -> dict[str, Any]:
     context: dict[str, Any] = {
         "steps": steps if not all(done for _, _, done in steps) else [],
         "empty": empty,
+        "mine": _folders(call) if reads and not operates and not empty else None,
         "threads": copilot.threads(call, copilot.ThreadsPage(limit=SHOWN)).threads if reads else [],
         "waiting": approvals.count_waiting(call) if APPROVER & call.principal.roles else None,
         "failed": None,
@@ -49,6 +53,13 @@ def home(call: Call) -> dict[str, Any]:
             "spent": (sum(one.usd for one in mine), len(mine)),
         }
     return context
+
+
+def _folders(call: Call) -> tuple[int, list[tuple[str, int]]]:
+    """Return how many documents a reader may view, and how many of them are in each folder of the top."""
+    readable = documents.readable(call)
+    found = Counter(one.partition("/")[0] for one in readable if "/" in one)
+    return len(readable), sorted(found.items())[:FOLDERS]
 
 
 def _steps(call: Call, empty: bool) -> list[tuple[str, str, bool]]:

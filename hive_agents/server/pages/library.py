@@ -113,7 +113,7 @@ def _reads_all(call: Call) -> bool:
 def is_empty(call: Call) -> bool:
     """Return whether the caller may view no document at all."""
     try:
-        return not documents.has_documents(call)
+        return not documents.readable(call)
     except HiveError:
         return False
 

@@ -2,7 +2,7 @@
 //
 // A form or button with data-api="METHOD /path" sends its fields; data-then is the address to open afterwards,
 // data-reload the selector of an element to trigger "reload" on. A field with data-type="number", "boolean", "json" or
-// "list" is sent as such.
+// "list" is sent as such, one with "question" as the input of a run.
 (() => {
   "use strict";
 
@@ -141,6 +141,7 @@
     number: Number,
     boolean: (text) => text === "true" || text === "on",
     json: (text) => JSON.parse(text),
+    question: (text) => ({ text }),
     list: (text) => text.split(",").map((part) => part.trim()).filter(Boolean),
   };
 
