@@ -139,6 +139,22 @@ async def test_a_readers_first_page_asks_and_says_what_she_reads(place: Workspac
     assert "secret" not in page
 
 
+async def test_a_persons_page_makes_a_token_and_tells_of_them(place: Workspace, client: httpx.AsyncClient) -> None:
+    await written(client, await sent(client, READERS, act="write", folder="open", tenant="acme", people="maria"))
+    form = {"act": "write", "user": "maria", "tenant": "acme", "role": ["reader"], "keep": "1"}
+    await written(client, await sent(client, "/settings/person", **form))
+    page = (await client.get("/settings/person?user=maria")).text
+    assert "maria reads 1 of 2 documents." in page
+    assert "<bdi>open</bdi>" in page
+    (form_of_token,) = re.findall(r'<form class="card" method="post" action="/settings/tokens">.*?</form>', page, re.S)
+    assert 'name="user" value="maria"' in form_of_token
+    made = await sent(client, "/settings/tokens", act="make", user="maria", lifetime="month")
+    (text,) = re.findall(r"<textarea[^>]*>([^<]+)</textarea>", made.text)
+    assert f'data-copy="{text}"' in made.text
+    assert f"opens {client.base_url}" in made.text
+    assert list(await listed(client, {"Authorization": f"Bearer {text}"})) == ["open/open.md"]
+
+
 @pytest.mark.slow
 @needs_chromium
 async def test_a_reader_asks_on_her_first_page(tmp_path: Path) -> None:
@@ -163,6 +179,9 @@ async def test_only_the_owner_is_told_what_somebody_will_read(tmp_path: Path) ->
         assert "nora" in shown.text
         assert "hive.toml" not in shown.text
         assert "will read" not in shown.text
+        page = (await client.get("/settings/person?user=dana")).text
+        assert "What they may read" in page
+        assert "documents." not in page
 
 
 async def test_a_folder_is_not_shared_with_nobody_nor_outside_of_the_documents(client: httpx.AsyncClient) -> None:

@@ -35,6 +35,7 @@ from hive_agents.runs import control
 from hive_agents.server.account import tenant_of
 from hive_agents.server.auth import ADMIN, READER, Call
 from hive_agents.server.pages.view import Pages, seen_other
+from hive_agents.server.signin import origin_of
 from hive_agents.store import FileChange, digest_of, write_changes
 from hive_agents.triggers import is_anothers_service
 from hive_agents.workspace.credentials import CredentialStore
@@ -78,8 +79,17 @@ def people(call: Call) -> dict[str, Any]:
 
 @pages.get(PERSON, ADMIN, "settings_person.html")
 def person(call: Call) -> dict[str, Any]:
-    """One person's entry, to be changed."""
-    return {"person": _own_person(call, call.request.query_params.get("user", "")), "ranked": RANKED}
+    """One person's entry, to be changed, with the folders that are shared with them, and a token for them to make."""
+    known, rules = _own_person(call, call.request.query_params.get("user", "")), AccessRules.load(call.workspace)
+    shared = [one for one in rules.grants if one.tenant == known.tenant and rules.subjects(known) & {*one.view}]
+    folders = [one.match.removesuffix("/**") for one in shared]
+    return {
+        "person": known,
+        "ranked": RANKED,
+        "folders": folders,
+        "reads": _reads(call, rules, known.user),
+        "lifetimes": LIFETIMES,
+    }
 
 
 @pages.post(PERSON, ADMIN, "settings_change.html")
@@ -173,6 +183,7 @@ def _tokens(call: Call) -> dict[str, Any]:
         "lifetimes": LIFETIMES,
         "whole": tenant is None,
         "owner": tenant is None and is_open(call.workspace),
+        "at": f"{origin_of(call.request)}/login",
         "made": None,
         "done": done_of(call),
     }
@@ -217,15 +228,26 @@ def _stays_open(call: Call) -> FileChange:
 def _told(call: Call, user: str, change: FileChange, *, keeps: bool) -> list[tuple[str, dict[str, Any]]]:
     """Return (name, values) of the sentences that tell the workspace's owner who will read how much."""
     place = call.workspace
-    if tenant_of(call) is not None or place.settings.access.service_url:
-        return []  # others aren't told how many documents there are, and nobody knows before a service is asked
-    rules, documents = AccessRules.changed(place, change.file, change.after or ""), labelled(call)
-    who = rules.principals[user]
-    reads = int(rules.visible(who, documents).sum()) if who.roles & READER else 0
-    said: list[tuple[str, dict[str, Any]]] = [("reads", {"user": user, "n": reads, "all": len(documents)})]
+    reads = _reads(call, AccessRules.changed(place, change.file, change.after or ""), user)
+    if reads is None:
+        return []
+    said: list[tuple[str, dict[str, Any]]] = [("reads", {"user": user, **reads})]
     if is_open(place):
-        said.append(("loses" if _opens_until_named(call) and not keeps else "keeps", {"n": len(documents)}))
+        said.append(("loses" if _opens_until_named(call) and not keeps else "keeps", {"n": reads["all"]}))
     return said
+
+
+def _reads(call: Call, rules: AccessRules, user: str) -> dict[str, int] | None:
+    """Return how many of all documents a person reads by these rules.
+
+    None where the caller isn't the workspace's owner, as others aren't told how many there are, and where only a
+    service knows.
+    """
+    if tenant_of(call) is not None or call.workspace.settings.access.service_url:
+        return None
+    who, documents = rules.principals[user], labelled(call)
+    seen = int(rules.visible(who, documents).sum()) if who.roles & READER else 0
+    return {"n": seen, "all": len(documents)}
 
 
 def _own_person(call: Call, user: str) -> Principal:
