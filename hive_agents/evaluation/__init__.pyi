@@ -83,6 +83,7 @@ from .results import (
 )
 from .splits import (
     PROVING as PROVING,
+    golden_size as golden_size,
     held_out as held_out,
     missing_labels as missing_labels,
     open_part as open_part,

@@ -13,11 +13,14 @@ from hive_agents.copilot import asked_questions, open_scope
 from hive_agents.documents import load_collection, words
 from hive_agents.evaluation import (
     GENERATED,
+    PROVING,
     GoldenSet,
     LabelPool,
     LabelYield,
     Split,
+    golden_size,
     load_golden,
+    missing_labels,
     open_questions,
     question_key,
     viewable_golden,
@@ -199,6 +202,18 @@ def worth(call: Call) -> Worth:
 def _collection(call: Call) -> str:
     active = find_active(call.workspace)
     return load_collection(call.workspace, active.stored.config.collection if active else None).name
+
+
+def labels_left(call: CallContext) -> tuple[int, int]:
+    """Return how many questions are labelled, and how many more until so many are held out that a gain can be proved.
+
+    It counts as the gate does, which names the second where it refuses.
+    """
+    try:
+        labelled = viewable_golden(call.workspace, call.reaches())
+    except HiveError:  # there is none, or none that can be read
+        return 0, golden_size(PROVING)
+    return len(labelled), missing_labels(labelled, PROVING)
 
 
 def _golden(call: Call) -> GoldenSet | None:

@@ -11,6 +11,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, known_principal
+from hive_agents.evaluation import held_out, load_golden
+from hive_agents.gate.decision import too_few
 from hive_agents.runs import RunStore
 from tests.pages.browser import NARROW, chromium, needs_chromium, reached, require_accessible, signed_in, skipped
 from tests.pages.filled import search
@@ -58,6 +60,26 @@ async def test_the_page_says_what_serves_and_how_to_begin(tmp_path: Path) -> Non
         assert "Nothing was tried yet" in page
         assert "v1-naive" in page
         assert (await client.get("/optimize", headers=bearer(place))).status_code == 403
+
+
+async def test_every_page_tells_how_many_labels_are_missing_as_the_gate_does(tmp_path: Path) -> None:
+    """Of twenty labelled questions too few are held out; a hundred and no names are enough."""
+    place = sample(tmp_path / "ws")
+    file = place.root / load_golden(place).file
+    whole = json.loads(file.read_text(encoding="utf-8"))
+    queries = [{key: value for key, value in one.items() if key != "split"} for one in whole["queries"]]
+    root = bearer(place, "root", *OPERATES)
+    async with served(place, roles=("http",)) as client:
+        for n, missing in ((20, 47), (100, 0)):
+            file.write_text(json.dumps(whole | {"queries": queries[:n]}), encoding="utf-8")
+            golden = load_golden(place)
+            assert len(golden) == n
+            reason = too_few(golden, len(held_out(golden) or ()))
+            assert (f"about {missing} more labels" in reason.message) if reason else not missing
+            told = [(await client.get(path, headers=root)).text for path in ("/golden", "/optimize")]
+            assert [f"about {missing} more labels are missing" in page for page in told] == [missing > 0] * 2
+            home = (await client.get("/", headers=root)).text
+            assert (f"{n} of about {n + missing} questions are labelled" in home) == (missing > 0)
 
 
 async def test_trials_come_in_pages_and_by_verdict(tmp_path: Path) -> None:

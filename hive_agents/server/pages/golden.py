@@ -30,6 +30,7 @@ def overview(call: Call) -> dict[str, Any]:
     queries = labelled.queries if labelled is not None else []
     return {
         "golden": labelled,
+        "missing": golden.labels_left(call)[1],
         "coverage": _coverage(queries),
         "unsplit": 0 if labelled is None or labelled.holdout else sum(one["split"] is None for one in queries),
         "open": golden.open_to_label(call).questions,

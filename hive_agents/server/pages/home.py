@@ -17,8 +17,6 @@ from hive_agents.server.shapes import PageQuery
 
 T = TypeVar("T")
 pages = Pages()
-ENOUGH = 20
-"""Labelled questions with which an optimization can begin."""
 LATEST = 500
 """Runs that are looked through for today's spend."""
 SHOWN = 5
@@ -34,6 +32,7 @@ def home(call: Call) -> dict[str, Any]:
     steps = _steps(call, empty) if operates else []
     context: dict[str, Any] = {
         "steps": steps if not all(done for _, _, done in steps) else [],
+        "labels": golden.labels_left(call) if operates else None,
         "empty": empty,
         "mine": _folders(call) if reads and not operates and not empty else None,
         "threads": copilot.threads(call, copilot.ThreadsPage(limit=SHOWN)).threads if reads else [],
@@ -64,15 +63,13 @@ def _folders(call: Call) -> tuple[int, list[tuple[str, int]]]:
 
 def _steps(call: Call, empty: bool) -> list[tuple[str, str, bool]]:
     """Return (name, address, done) of each step of the setup, in their order."""
-    labelled = _tried(lambda: golden.golden(call))
-    count = len(labelled.queries) + labelled.holdout if labelled else 0
     deployed = _tried(lambda: configs.history(call, PageQuery(limit=1)).versions)
     asked = runs.runs_of(call, runs.RunsPage(limit=1), "worker").runs
     connected = bool(call.workspace.settings.models.of("answer"))
     return [
         ("documents", "/documents", not empty),
         ("ask", "/chat", bool(asked)),
-        ("label", "/golden/label", count >= ENOUGH),
+        ("label", "/golden/label", not golden.labels_left(call)[1]),
         ("improve", "/optimize", bool(deployed)),
         ("model", "/settings/models" if ADMIN & call.principal.roles else "", connected),
     ]

@@ -30,6 +30,7 @@ def overview(call: Call) -> dict[str, Any]:
         "configs": configs.list_configs(call),
         "budgets": BUDGETS,
         "labelled": _is_labelled(call),
+        "missing": golden.labels_left(call)[1],
         "found": runs.list_runs(call, checked(runs.RunsPage, wanted)),
         "history": configs.history(call, checked(PageQuery, {"limit": 20, "cursor": parameters.get("before")})),
     }
