@@ -128,6 +128,11 @@ async def test_what_is_not_proved_is_not_the_first_thing_to_deploy(tmp_path: Pat
     }
     assert said[decision] in page[: page.index('id="chart"')]
     assert ("Label more questions" in page) == (decision != "passed")
+    outcome = page[page.index('<section class="card outcome') : page.index("</section>")]
+    links = re.findall(r'<a class="button([^"]*)" href="([^"]+)"', outcome)
+    first = ("", "#found") if decision == "passed" else ("", "/golden/label")
+    assert links[0] == first
+    assert [address for style, address in links if "quiet" not in style] == [first[1]]
     assert re.search(r"<h1><bdi>\S+ → v9</bdi></h1>", page)
 
 
