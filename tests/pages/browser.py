@@ -77,6 +77,22 @@ async def reached(page: Page, selector: str, *, key: str = "Tab", most: int = 30
     raise AssertionError(f"{selector} isn't reached by {most} times {key}")
 
 
+async def require_told(page: Page, text: str) -> None:
+    """Wait for the message with this text, whose corners and middle nothing covers."""
+    await page.wait_for_function(
+        """(text) => {
+            const told = document.querySelector("#told p");
+            if (!told || !told.textContent.includes(text)) return false;
+            const box = told.getBoundingClientRect();
+            const within = [[0.02, 0.1], [0.98, 0.1], [0.5, 0.5], [0.02, 0.9], [0.98, 0.9]];
+            const bars = [...document.querySelectorAll(".ask")].map((bar) => bar.getBoundingClientRect());
+            return bars.every((bar) => box.bottom <= bar.top || box.top >= bar.bottom) && within.every(([x, y]) =>
+                told === document.elementFromPoint(box.left + x * box.width, box.top + y * box.height));
+        }""",
+        arg=text,
+    )
+
+
 async def skipped(page: Page, to: str) -> None:
     """Follow a link that skips to a part of the page, by the access key that it names, from wherever one is."""
     key = await page.locator(f"a.skip[href^='{to}']").get_attribute("accesskey")

@@ -17,7 +17,16 @@ from hive_agents.events import Event, EventLog, EventType
 from hive_agents.host import Host
 from hive_agents.runs import RunStore
 from hive_agents.server import streams
-from tests.pages.browser import NARROW, chromium, needs_chromium, reached, require_accessible, signed_in, skipped
+from tests.pages.browser import (
+    NARROW,
+    chromium,
+    needs_chromium,
+    reached,
+    require_accessible,
+    require_told,
+    signed_in,
+    skipped,
+)
 from tests.ports import lasting_port
 from tests.server.serving import SETTINGS, sample, served, token
 
@@ -120,7 +129,7 @@ async def test_filters_options_edits_and_opinions_go_on_in_the_thread(tmp_path: 
             await card.get_by_label("This result is").select_option("wrong_document")
             await card.get_by_label("Why (if you like)").fill("it is about glass")
             await card.get_by_role("button", name="Send").click()
-            await page.get_by_text("Thank you: another person reviews it.").wait_for()
+            await require_told(page, "Thank you: another person reviews it.")
             await third.get_by_text("How this was made").click()
             await third.get_by_text("checking what may be opened").wait_for()
             await page.get_by_text("Manage", exact=True).click()
@@ -329,7 +338,7 @@ async def test_a_question_is_labelled_by_keys_and_feedback_is_reviewed(tmp_path:
             await card.get_by_text("Say what you think of it").click()
             await card.get_by_label("Why (if you like)").fill("shows the deck")
             await card.get_by_role("button", name="Send").click()
-            await page.get_by_text("Thank you").wait_for()
+            await require_told(page, "Thank you")
         async with signed_in(browser, url, place, "root") as page:
             await page.goto("/golden")
             await page.get_by_text("can show a gain of").wait_for()
@@ -339,6 +348,8 @@ async def test_a_question_is_labelled_by_keys_and_feedback_is_reviewed(tmp_path:
             await page.get_by_text("Nothing waits for a review").wait_for()
             await page.goto("/golden/label?query=which key do I press to stop the robot")
             first = await page.locator("[data-doc]").first.get_attribute("data-doc")
+            await page.keyboard.press("n")
+            await require_told(page, "Nothing is marked yet")
             await page.keyboard.press("r")
             await page.keyboard.press("d")
             await page.keyboard.press("u")

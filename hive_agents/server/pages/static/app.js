@@ -8,11 +8,20 @@
 
   const body = () => document.body;
 
+  // How much of the window's lower edge a bar with a form covers that sticks to it.
+  function aboveBar() {
+    const whole = window.innerHeight;
+    const boxes = [...document.querySelectorAll(".ask, #batch")].map((bar) => bar.getBoundingClientRect());
+    const stuck = boxes.filter((box) => box.height && box.top < whole && box.bottom > whole - 32);
+    return whole - Math.min(whole, ...stuck.map((box) => box.top));
+  }
+
   function tell(text, kind) {
     const place = document.getElementById("told");
     const line = document.createElement("p");
     line.className = kind || "note";
     line.textContent = text;
+    place.style.bottom = `${aboveBar() + 16}px`;
     place.replaceChildren(line);
     if (kind !== "fault") window.setTimeout(() => line.remove(), 6000);
   }
