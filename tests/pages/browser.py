@@ -24,6 +24,10 @@ PATIENCE = 150_000
 expect.set_options(timeout=PATIENCE)
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's package chromium")
 
+SETTLED = """() => Promise.allSettled(document.getAnimations()
+    .filter(one => one.effect.getComputedTiming().endTime !== Infinity).map(one => one.finished))"""
+"""Waits for colours on their way to others: half way there they have less contrast than at either end."""
+
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
@@ -107,6 +111,7 @@ async def skipped(page: Page, to: str) -> None:
 
 async def require_accessible(page: Page, *, targets: bool = False) -> None:
     """What axe-core finds serious or critical fails; with `targets` also what is moderate, or too small to be hit."""
+    await page.evaluate(SETTLED)
     grave = ("moderate", "serious", "critical") if targets else ("serious", "critical")
     found = await Axe().run(page, options={"rules": {"target-size": {"enabled": targets}}})
     told = [(one["id"], [node["html"] for node in one["nodes"]])

@@ -275,7 +275,7 @@ def in_qdrant(asked: Asked) -> list[list[str]]:
         ("words", 0.96),
         ("meaning", 1.0),
         ("everything_unlifted", 0.96),
-        ("hybrid", 0.93),
+        ("hybrid", 0.91),
         ("everything", 0.92),
     ],
 )
