@@ -249,7 +249,7 @@ class FeedbackQueue:
         key = question_key(item.query)
         labelled = next((query for query in golden or () if question_key(query.query) == key), None)
         if labelled is not None and labelled.split != "train":  # without an explicit split it may measure, too
-            fix = "label it by hand with `hive label`, or reject the feedback"
+            fix = "label the question by hand, or reject the feedback"
             message = "this question is one of those that measure, and feedback only teaches"
             raise HiveError.of("HIVE-415", message, file=FILE, fix=fix, exit_code=1)
         relevant = item.verdict == "relevant"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -214,6 +215,12 @@ def labels_left(call: CallContext) -> tuple[int, int]:
     except HiveError:  # there is none, or none that can be read
         return 0, golden_size(PROVING)
     return len(labelled), missing_labels(labelled, PROVING)
+
+
+def measuring(call: Call, questions: Iterable[str]) -> dict[str, str | None]:
+    """Return those of the questions that measure, and so learn nothing of feedback, with their split."""
+    known = {question_key(one.query): one.split for one in _golden(call) or () if one.split != "train"}
+    return {one: known[question_key(one)] for one in questions if question_key(one) in known}
 
 
 def _golden(call: Call) -> GoldenSet | None:

@@ -254,6 +254,33 @@ async def test_the_first_result_is_open_and_the_others_are_a_line_that_opens_in_
     assert all(0 < len(html.unescape(one)) <= GLANCE for one in glances)
 
 
+@pytest.mark.parametrize(("split", "by_hand"), [("train", False), ("validation", True), ("holdout", False)])
+async def test_feedback_on_a_question_that_measures_says_what_can_be_done(
+    tmp_path: Path, split: str, by_hand: bool
+) -> None:
+    place = sample(tmp_path / "ws")
+    file = place.root / "evals" / "golden.json"
+    value = json.loads(file.read_text(encoding="utf-8"))
+    question = "effective documents about API tokens"
+    labelled = {"id": "mine", "query": question, "relevant": ["faqs/which-token.md"], "split": split}
+    file.write_text(json.dumps(value | {"queries": [*value["queries"], labelled]}), encoding="utf-8")
+    async with served(place) as client:
+        dana, root = bearer(place), bearer(place, "root")
+        run = (await answered(client, dana, question))["run_id"]
+        opinion = {"run_id": run, "verdict": "relevant", "result": 1}
+        given = await client.post("/api/feedback", json=opinion, headers=dana)
+        assert given.status_code == 201, given.text
+        page = (await client.get("/golden/feedback", headers=root)).text
+        path = f"/api/feedback/{given.json()['id']}/review"
+        answer = await client.post(path, json={"accept": True}, headers=root)
+    assert question in page
+    assert ("one of those that measure" in page) == (split != "train")
+    assert ('href="/golden/label?query=effective' in page) == by_hand
+    assert '{"accept": false}' in page
+    assert ('{"accept": true}' in page) == (split == "train") == (answer.status_code == 200), answer.text
+    assert "`hive" not in answer.text
+
+
 async def test_a_greeting_is_no_question_to_label(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place) as client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextlib import suppress
 from typing import Any
 
 from starlette.responses import Response
@@ -81,7 +82,14 @@ def feedback(call: Call) -> dict[str, Any]:
     status = parameters.get("status", "pending")
     query = checked(copilot.FeedbackPage, {"status": status or None, "cursor": parameters.get("cursor"), "limit": PAGE})
     page = copilot.list_feedback(call, query)
-    return {"items": page.items, "next_cursor": page.next_cursor, "status": status}
+    asked = [one.query for one in page.items if one.status == "pending" and one.doc_id]
+    measuring: dict[str, str | None] = {}
+    with suppress(HiveError):  # faults of the golden set are told where it is shown, or something is accepted
+        measuring = golden.measuring(call, asked)
+    labels = OPERATOR & call.principal.roles
+    by_hand = [one for one, split in measuring.items() if labels and split != "holdout"]
+    shown = {"items": page.items, "next_cursor": page.next_cursor, "status": status}
+    return shown | {"measuring": measuring, "by_hand": by_hand}
 
 
 def _golden(call: Call) -> golden.Golden | None:
