@@ -27,6 +27,7 @@ from .chunking import (
     chunk_markdown as chunk_markdown,
     first_heading as first_heading,
     head_of as head_of,
+    naming_heading as naming_heading,
 )
 from .content import (
     BOILERPLATE_DOCUMENTS as BOILERPLATE_DOCUMENTS,

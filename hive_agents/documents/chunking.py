@@ -114,6 +114,19 @@ def first_heading(body: str) -> str:
     return next(filter(None, map(heading_text, headings)), "")
 
 
+def naming_heading(body: str) -> str:
+    """Return the heading that names a text: one at its very top, or its only one of the first level; "" without.
+
+    A later one names a part. Without front matter this and `first_heading` may differ.
+    """
+    tokens = block_parser().parse(body)
+    texts = {at: heading_text(tokens[at + 1].content) for at, token in enumerate(tokens) if is_heading(token)}
+    if top := texts.get(0):
+        return top
+    first_level = [text for at, text in texts.items() if text and tokens[at].tag == "h1"]
+    return first_level[0] if len(first_level) == 1 else ""
+
+
 @dataclass(frozen=True)
 class _Block:
     start: int

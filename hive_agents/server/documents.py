@@ -41,7 +41,7 @@ from hive_agents.server import streams
 from hive_agents.server.api import Api, Body, Value
 from hive_agents.server.auth import OPERATOR, READER, Call, CallContext
 from hive_agents.server.forms import Form, SentFiles
-from hive_agents.server.shapes import PageQuery
+from hive_agents.server.shapes import PageQuery, is_named
 from hive_agents.sync import change_fields, sources_of
 
 api = Api("documents")
@@ -299,7 +299,7 @@ class _Documents:
         if query.status in ("converting", "failed", "skipped") and upload is None and doc_id not in self._fresh:
             return False
         title = upload.file.name if upload is not None else self._titles.get(doc_id, "")
-        return not query.search or query.search.casefold() in f"{doc_id}\n{title}".casefold()
+        return not query.search or is_named(query.search, doc_id, title)
 
     def rows(self, doc_ids: list[str]) -> list[DocumentRow]:
         asked = [doc_id for doc_id in doc_ids if doc_id not in self._uploads]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
@@ -25,6 +26,17 @@ T = TypeVar("T")
 Limit = Annotated[int, Field(ge=1, le=500)]
 SentValue = ShortName | int | float | bool
 ConfigRef = Annotated[str, Field(pattern=NAME_PATTERN, description="The name of a config, or `active`.")]
+
+
+def is_named(search: str, *names: str) -> bool:
+    """Return whether one of the names holds what is searched for; a doc_id has "-" where its file has blanks and marks.
+
+    >>> is_named("Offer Letter.md", "hr/offer-letter.md"), is_named("(!)", "hr/offer-letter.md")
+    (True, False)
+    """
+    held, wanted = "\n".join(names).casefold(), search.casefold()
+    words = re.sub(r"[\W_]+", " ", wanted).strip()
+    return wanted in held or bool(words and words in re.sub(r"[\W_]+", " ", held))
 
 
 class SentFilter(DocumentFilter):

@@ -6,12 +6,14 @@ import gzip
 import io
 import json
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from textwrap import dedent
 
 import pytest
 
+from hive_agents.documents import Collection, parse_document
 from hive_agents.readers import Imported, ImportFailure, convert_bytes
+from hive_agents.sync.placing import document_text
 
 
 def read(name: str, content: str | bytes) -> Imported:
@@ -438,6 +440,27 @@ def test_western_text_of_an_old_encoding_is_read(language: str) -> None:
 def test_text_of_another_alphabet_is_refused_not_garbled(encoding: str) -> None:
     with pytest.raises(ImportFailure, match="save it as UTF-8"):
         read("a.txt", (OTHERS[encoding] * 20).encode(encoding))
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Dear you,\n\nWelcome.\n\n## Acceptance\n\nI accept.\n", "Clef Offer Letter"),
+        ("Goals.\n\n# Examples\n\nOne.\n\n# Scores\n\nTwo.\n", "Clef Offer Letter"),
+        ("Goals.\n\n## Part\n\n# All of it\n", "All of it"),
+        ("## The letter\n\nWelcome.\n\n# Acceptance\n", "The letter"),
+        ("# One\n\n# Two\n", "One"),
+        ("---\nstatus: final\n---\nDear you,\n\n## Acceptance\n", "Clef Offer Letter"),
+        ("---\ntitle: Given\n---\nDear you,\n\n## Acceptance\n", "Given"),
+    ],
+)
+def test_a_later_heading_names_no_markdown_but_its_only_one_of_the_first_level(text: str, title: str) -> None:
+    for suffix in ("md", "mdx"):
+        imported = read(f"a.{suffix}", text)
+        made = document_text(imported, PurePosixPath(f"Clef Offer Letter.{suffix}"), {})
+        document = parse_document("a.md", made.encode(), Collection(name="kb", fields={}))
+        assert document.title == title
+        assert document.body.strip() == text.rpartition("---\n")[2].strip()
 
 
 def test_markdown_that_is_changed_keeps_its_own_heading_as_title() -> None:

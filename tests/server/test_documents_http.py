@@ -242,6 +242,8 @@ async def test_the_list_has_pages_and_finds_parts_of_names(empty: Workspace) -> 
                 break
         assert pages == [["n0.md", "n1.md", "n2.md"], ["n3.md", "n4.md", "n5.md"], ["n6.md"]]
         assert list(await listed(client, headers, search="note 4")) == ["n4.md"]
+        assert list(await listed(client, headers, search="N4 (.md")) == ["n4.md"]
+        assert list(await listed(client, headers, search="(!)")) == []
         assert {one["status"] for one in (await listed(client, headers)).values()} == {"indexed"}
 
 
