@@ -38,12 +38,12 @@ def load_trigger(workspace: Workspace, id: str) -> TriggerSpec:
 
 
 def sound_trigger(workspace: Workspace, id: str) -> TriggerSpec:
-    """As `load_trigger`. Raises: also the faults of level 2, HIVE-431 for one with a secret that isn't trusted."""
+    """As `load_trigger`. Raises: also the faults of level 2, HIVE-431 for one that needs trust and has none."""
     spec, text = _read(workspace, id)
     found = check_trigger(spec, workspace, file=f"{FOLDER}/{id}.json", text=text)
     if has_errors(found):
         raise HiveError(found, exit_code=1)
-    if secret_of(spec) is not None:
+    if _needs_trust(spec):
         trusted_bytes(workspace, workspace.root / FOLDER / f"{id}.json")
     return spec
 
@@ -126,6 +126,11 @@ def secret_of(spec: TriggerSpec) -> str | None:
     return spec.secret_ref if isinstance(spec, WebhookTrigger | SseTrigger) else None
 
 
+def _needs_trust(spec: TriggerSpec) -> bool:
+    """A stream's connection leads wherever its file says, whether or not it carries a secret."""
+    return secret_of(spec) is not None or isinstance(spec, SseTrigger)
+
+
 def write_trigger(workspace: Workspace, spec: TriggerSpec) -> str:
     """Write `triggers/<id>.json` and return its name.
 
@@ -133,7 +138,7 @@ def write_trigger(workspace: Workspace, spec: TriggerSpec) -> str:
     """
     change = trigger_change(workspace, spec)
     atomic_write_text(workspace.root / change.file, change.after or "")
-    if secret_of(spec) is not None:  # its owner has just made it
+    if _needs_trust(spec):  # its owner has just made it
         trust(workspace, [change.file])
     return change.file
 

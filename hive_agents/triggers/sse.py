@@ -94,6 +94,7 @@ class StreamSubscription:
         url, headers = self.spec.url, await asyncio.to_thread(self._headers)
         async with client.stream("GET", url, headers=headers) as response:
             self._check(response)
+            response.encoding = "utf-8"  # whatever it says: no stream is anything else, and some decoders are slow
             self.state, self.error = "open", None
             bounded: Any = _bounded(response.stream)
             response.stream = bounded

@@ -1,9 +1,9 @@
 """Trust: parts of a workspace that run code, use secrets or connect elsewhere are inert until the owner allows them.
 
 A part is a setting of `hive.toml`, unless it is on the list of inert ones; a file of tools and servers, or what it
-imports from the workspace; a model's file; the model that an agent names; a trigger with a secret. `hive trust` and
-`hive init` record their hashes on this machine, each by itself; a changed part is inert again, and no other. Settings
-in environment variables are the user's own, and need no trust.
+imports from the workspace; a model's file; the model that an agent names; a trigger with a secret, or of an event
+stream. `hive trust` and `hive init` record their hashes on this machine, each by itself; a changed part is inert again,
+and no other. Settings in environment variables are the user's own, and need no trust.
 """
 
 from __future__ import annotations
@@ -170,6 +170,11 @@ def parts(workspace: Workspace) -> list[Part]:
     return all_parts
 
 
+def setting_parts(workspace: Workspace, text: str) -> dict[str, str]:
+    """Return the parts, by name with their text, of what `hive.toml` would say. Raises: ValueError for no TOML."""
+    return dict(_setting_parts(workspace.root, tomllib.loads(text)))
+
+
 def let_run(workspace: Workspace) -> dict[str, list[str]]:
     """Return the parts that are files of code, by the setting which names them: it acts only with them."""
     root, settings = workspace.root, _settings(workspace)
@@ -333,7 +338,7 @@ def _acting(workspace: Workspace) -> Iterator[tuple[str, str]]:
             yield f"{AGENTS}/{path.name}{_MODEL}{model}", model
     for path in sorted((workspace.root / TRIGGERS).glob("*.json")):
         text = _text(path)
-        if _has_secret(text):
+        if _reaches_out(text):
             yield f"{TRIGGERS}/{path.name}", text
 
 
@@ -482,12 +487,15 @@ def _is_inside(name: str) -> bool:
     return not Path(name).is_absolute() and ".." not in Path(name).parts
 
 
-def _has_secret(text: str) -> bool:
+def _reaches_out(text: str) -> bool:
+    """Return whether a trigger has a secret, or connects elsewhere, which one of a stream does also without."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return "secret_ref" in text
-    return isinstance(value, dict) and value.get("secret_ref") is not None
+    if not isinstance(value, dict):
+        return False
+    return value.get("secret_ref") is not None or str(value.get("type")).lower() == "sse"
 
 
 def _text(path: Path) -> str:

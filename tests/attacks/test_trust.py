@@ -18,6 +18,7 @@ from hive_agents import Principal, Workspace
 from hive_agents.access import mint, permissions_of, verify
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
+from hive_agents.triggers import all_triggers
 from hive_agents.workspace import machine
 from hive_agents.workspace.trusted import parts, require_trust, trust, trusted_bytes, untrusted_notice
 from tests.approvals.asking import filing
@@ -26,6 +27,7 @@ from tests.listening import answering
 from tests.sample import copied_sample, hive
 
 WEBHOOK = {"id": "hook", "type": "webhook", "agent": "optimizer", "secret_ref": "env:HOOK", "run_as": "service:hook"}
+STREAM = {"id": "hook", "type": "SSE", "agent": "optimizer", "url": "http://127.0.0.1:9/inside"}
 
 
 @contextmanager
@@ -218,20 +220,22 @@ def test_a_permission_service_of_a_stranger_is_not_asked_and_denies(tmp_path: Pa
         assert len(heard) == 1
 
 
-def test_a_trigger_with_a_secret_is_left_out_until_it_is_trusted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("trigger", [WEBHOOK, STREAM])
+def test_a_trigger_that_reaches_out_is_left_out_until_it_is_trusted(tmp_path: Path, trigger: dict[str, str]) -> None:
     place = copied_sample(tmp_path / "ws")
     (place.root / "triggers").mkdir(exist_ok=True)
-    (place.root / "triggers" / "hook.json").write_text(json.dumps(WEBHOOK))
+    (place.root / "triggers" / "hook.json").write_text(json.dumps(trigger))
     told = hive("trigger", "list", "-w", place.root, "--json")
     assert "HIVE-431" in told.out + told.err
+    assert all_triggers(place)[0] == []
     assert hive("trust", "-w", place.root).code == 0
     assert [one["id"] for one in hive("trigger", "list", "-w", place.root, "--json").json["triggers"]] == ["hook"]
 
 
-def test_a_trigger_that_its_owner_adds_here_is_trusted_with_the_rest(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [("--webhook", "--secret-ref", "env:HOOK"), ("--sse", "http://127.0.0.1:9/inside")])
+def test_a_trigger_that_its_owner_adds_here_is_trusted_with_the_rest(tmp_path: Path, how: tuple[str, ...]) -> None:
     place = copied_sample(tmp_path / "ws")
-    added = ("trigger", "add", "hook", "--webhook", "--agent", "optimizer", "--secret-ref", "env:HOOK")
-    told = hive(*added, "-w", place.root)
+    told = hive("trigger", "add", "hook", *how, "--agent", "optimizer", "-w", place.root)
     assert told.code == 0, told.err
     assert all_trusted(place)
 

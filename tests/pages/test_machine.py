@@ -131,6 +131,55 @@ async def test_the_key_of_a_server_stays_out_of_the_file(
     assert CredentialStore(place).get("mcp-desk").reveal() == f"Bearer {KEY}"
 
 
+STRANGERS = """
+[mcp.servers.notes]
+command = ["false"]
+# one
+# two
+
+[mcp.servers.notes.env]
+PYTHONPATH = "evil"
+
+[models]
+chat = ["lab:small", "bedrock:large"]
+
+[models.endpoints.lab]
+base_url = "http://127.0.0.1:9/v1"
+"""
+"""What a stranger's file says under names that an owner may choose."""
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "unseen", "keys"),
+    [
+        (
+            "/settings/server",
+            {"name": "notes", "command": "python -m notes"},
+            '"PYTHONPATH": "evil"',
+            ["mcp.servers.notes"],
+        ),
+        (
+            "/settings/model",
+            {"name": "lab", "url": "http://127.0.0.1:9/v1", "model": "small"},
+            "bedrock:large",
+            ["models.chat", "models.endpoints.lab"],
+        ),
+    ],
+)
+async def test_lines_that_a_change_leaves_as_they_are_are_shown_before_they_are_trusted_with_it(
+    place: Workspace, owner: httpx.AsyncClient, path: str, form: dict[str, str], unseen: str, keys: list[str]
+) -> None:
+    toml = place.root / "hive.toml"
+    toml.write_text(toml.read_text(encoding="utf-8") + STRANGERS, encoding="utf-8")
+    shown = await sent(owner, path, **form)
+    assert unseen in html.unescape(shown.text)
+    toml.write_text(toml.read_text(encoding="utf-8") + "# another\n", encoding="utf-8")
+    assert "changed since you looked" in (await written(owner, shown)).text
+    assert not any(is_trusted(Workspace(place.root), key) for key in keys)
+    assert (await written(owner, await sent(owner, path, **form))).status_code == 303
+    assert is_trusted(Workspace(place.root), *keys)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"name": ""}, {"name": "a.b"}, {"name": "lab]\nx"}, {"url": ""}, {"url": "ftp://x"}, {"command": "echo 'a"},

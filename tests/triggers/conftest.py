@@ -28,7 +28,7 @@ def at(text: str) -> dt.datetime:
 def trigger(workspace: Workspace, base: dict[str, Any], **changes: Any) -> str:
     value = {**base, **changes}
     write_json(workspace, f"triggers/{value['id']}.json", value)
-    if "secret_ref" in value:
+    if "secret_ref" in value or value["type"] == "sse":
         trust(workspace)
     return str(value["id"])
 

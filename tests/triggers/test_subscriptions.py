@@ -137,6 +137,16 @@ async def test_text_that_is_no_json_can_be_an_input(place: Workspace, fired: Fir
     assert topics(fired) == ["two\nlines"]
 
 
+@pytest.mark.parametrize("charset", ["punycode", "utf-16", "undefined"])
+async def test_a_stream_chooses_no_decoder(place: Workspace, fired: Fired, charset: str) -> None:
+    """That of punycode takes the square of what it is given, on the thread that serves all."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset={charset}\r\n\r\n"
+    async with served(Streams([(head + event("ä", "1")).encode()])) as streams:
+        async with running(subscription(place, fired, streams.url, Pauses())):
+            await until(lambda: fired.keys)
+    assert topics(fired) == ["ä"]
+
+
 async def test_it_backs_off_and_waits_as_long_as_the_server_says(place: Workspace, fired: Fired) -> None:
     busy, gone = status("503 Busy"), b""
     text = [event("a", "1", retry="7000"), event("b", "2", retry="1"), event("c", "3", retry="900000"), event("d", "4")]

@@ -36,7 +36,7 @@ from hive_agents.triggers import (
     trigger_removal,
     trigger_row,
 )
-from hive_agents.workspace import Workspace, is_trusted, trust
+from hive_agents.workspace import Workspace, is_trusted
 from hive_agents.workspace.settings import FILE, Settings, describe_settings, with_values
 
 pages = Pages()
@@ -89,10 +89,8 @@ def connect(call: Call) -> dict[str, Any] | Response:
         load_value(Settings, tomllib.loads(after), FILE)
         return [FileChange(FILE, before, after)]
 
-    def trusted_now() -> None:
-        trust(anew(call), ["models.chat", f"models.endpoints.{name}"])
-
-    return changed(call, made, MODELS, "connected", then=trusted_now, credential=credential)
+    trusts = ["models.chat", f"models.endpoints.{name}"]
+    return changed(call, made, MODELS, "connected", trusts=trusts, credential=credential)
 
 
 @pages.post("/settings/restart", ADMIN, "settings_models.html")

@@ -17,7 +17,7 @@ from hive_agents.server.pages.settings import RANKED, changed, done_of, missing,
 from hive_agents.server.pages.view import Pages
 from hive_agents.server.signin import BACK, origin_of
 from hive_agents.store import FileChange
-from hive_agents.workspace import is_trusted, trust
+from hive_agents.workspace import is_trusted
 from hive_agents.workspace.settings import FILE, Settings, with_values
 
 pages = Pages()
@@ -53,11 +53,8 @@ def change_provider(call: Call) -> dict[str, Any] | Response:
             raise missing(field)
     wanted["secret_ref"] = f"credential:{credential}" if credential else ""
 
-    def trusted_now() -> None:
-        trust(anew(call), [f"signin.{name}" for name, value in wanted.items() if value])
-
-    made = _made(call, "signin", wanted)
-    return changed(call, made, SIGN_IN, "written", then=trusted_now, credential=credential)
+    trusts = [f"signin.{name}" for name, value in wanted.items() if value]
+    return changed(call, _made(call, "signin", wanted), SIGN_IN, "written", trusts=trusts, credential=credential)
 
 
 @pages.post(SIGN_IN_GROUP, ADMIN, "settings_change.html")
@@ -68,15 +65,9 @@ def change_group(call: Call) -> dict[str, Any] | Response:
     if not name.isprintable() or not name:
         raise missing("name")
     given = {"groups": names_in(call, "groups"), "roles": call.all_sent("role")}
-    others = is_trusted(anew(call), "signin.groups")
+    trusts = ["signin.groups"] if is_trusted(anew(call), "signin.groups") else []
     written = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-    made = _made(call, f"signin.groups.{written}", given)
-
-    def trusted_now() -> None:
-        if others:
-            trust(anew(call), ["signin.groups"])
-
-    return changed(call, made, SIGN_IN, "written", then=trusted_now)
+    return changed(call, _made(call, f"signin.groups.{written}", given), SIGN_IN, "written", trusts=trusts)
 
 
 def _made(call: Call, table: str, values: dict[str, Any]) -> Callable[[], list[FileChange]]:

@@ -28,7 +28,7 @@ from hive_agents.access import (
     owner_token,
     revoke,
 )
-from hive_agents.base import HiveError, NotFound
+from hive_agents.base import HiveError, NotFound, sha256
 from hive_agents.base.files import jsontext, load_value, read_bytes
 from hive_agents.documents import list_documents
 from hive_agents.runs import control
@@ -38,6 +38,7 @@ from hive_agents.server.pages.view import Pages, seen_other
 from hive_agents.server.signin import origin_of
 from hive_agents.store import FileChange, digest_of, write_changes
 from hive_agents.triggers import is_anothers_service
+from hive_agents.workspace import Workspace, trust, trusted
 from hive_agents.workspace.credentials import CredentialStore
 from hive_agents.workspace.settings import FILE, Settings, with_values
 
@@ -298,6 +299,7 @@ def changed(
     done: str,
     *,
     then: Callable[[], object] | None = None,
+    trusts: Sequence[str] = (),
     entries: bool = False,
     credential: str | None = None,
     joins: int = 0,
@@ -308,15 +310,18 @@ def changed(
     Differences that aren't those that were read are shown anew. Of a file with `entries` of tenants an admin of one is
     shown the lines that are an entry of theirs. With `credential` the form below the difference asks for its key, which
     is stored with the change. `joins` counts documents that come to belong to a tenant by it, and `told` says in words
-    what it does to whom.
+    what it does to whom. `trusts` are keys of hive.toml, whose parts are trusted as the change writes them.
     """
     read, key = call.sent("read"), call.request.state.sent.pop("key", [""])[0].strip()
+    given = _trusted_with(call.workspace, made(), trusts) if trusts else []
     if read and credential is not None:
         if not key:
             raise missing("key")
         if digest_of(made()) == read:  # first: settings name no key that isn't there
             CredentialStore(call.workspace, unattended=True).set(credential, key)
     if read and write_changes(call.workspace, made, read, call.by):
+        for name, text, _ in given:
+            trust(call.workspace, [name], read=sha256(text))
         if then is not None:
             then()
         return seen_other(f"{back}?{urlencode({'done': done})}")
@@ -334,7 +339,20 @@ def changed(
         "asks_key": credential is not None,
         "joins": joins,
         "told": told,
+        "trusts": [(name, text) for name, text, is_unread in given if is_unread],
     }
+
+
+def _trusted_with(workspace: Workspace, changes: list[FileChange], keys: Sequence[str]) -> list[tuple[str, str, bool]]:
+    """Return (name, text, is_unread) of the parts at these keys as they are after the change.
+
+    Unread is what was there before, and wasn't trusted: a difference leaves out the lines of it that stay.
+    """
+    (settings,) = changes
+    before, after = (trusted.setting_parts(workspace, text or "") for text in (settings.before, settings.after))
+    untrusted = {one.name for one in trusted.parts(workspace) if one.status != "trusted"}
+    names = [f"{FILE}: {key}" for key in keys]
+    return [(name, after[name], name in before and name in untrusted) for name in names if name in after]
 
 
 def _is_of(line: str, tenant: str) -> bool:

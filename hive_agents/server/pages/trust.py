@@ -84,7 +84,4 @@ def add_server(call: Call) -> dict[str, Any] | Response:
         load_value(Settings, tomllib.loads(after), FILE)
         return [FileChange(FILE, before, after)]
 
-    def trusted_now() -> None:
-        trust(anew(call), [f"mcp.servers.{name}"])
-
-    return changed(call, made, TRUST, "added", then=trusted_now, credential=credential)
+    return changed(call, made, TRUST, "added", trusts=[f"mcp.servers.{name}"], credential=credential)
