@@ -10,6 +10,7 @@ from .report import (
     for_readers as for_readers,
     missing as missing,
     proposed_by as proposed_by,
+    reader_figures as reader_figures,
     reranking as reranking,
 )
 from .run import (

@@ -140,28 +140,33 @@ def for_readers(result: Mapping[str, Any]) -> list[str]:
     8 documents could no longer be found
     """
     lines = [line for change in result["best"]["changes"] for line in _change_told(change)] if result["best"] else []
+    return lines + [_FIGURES[name].format(number, "s" * (number != 1)) for name, number in reader_figures(result)]
+
+
+_FIGURES = {
+    "answered.gained": "of 100 questions with an answer {} more get one",
+    "answered.lost": "of 100 questions with an answer {} more get none",
+    "first.gained": "of 100 questions with an answer {} more begin with one",
+    "first.lost": "of 100 questions with an answer {} fewer begin with one",
+    "reach.gained": "of 100 documents {} more are found by their title",
+    "reach.lost": "of 100 documents {} are no longer found by their title",
+    "hidden": "{} document{} could no longer be found",
+}
+
+
+def reader_figures(result: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return what changes in the figures of readers: which figure, gained or lost, and how many of a hundred.
+
+    >>> reader_figures({"readers": {"answered": [1.0, 0.9], "first": [0.5, 0.6], "reach": None, "hidden": 8}})
+    [('answered.lost', 10), ('first.gained', 10), ('hidden', 8)]
+    """
     figures = result.get("readers") or {}
-    told = {
-        "answered": (
-            "of 100 questions with an answer {} more get one",
-            "of 100 questions with an answer {} more get none",
-        ),
-        "first": (
-            "of 100 questions with an answer {} more begin with one",
-            "of 100 questions with an answer {} fewer begin with one",
-        ),
-        "reach": (
-            "of 100 documents {} more are found by their title",
-            "of 100 documents {} are no longer found by their title",
-        ),
-    }
-    for name, (gained, lost) in told.items():
+    found = []
+    for name in ("answered", "first", "reach"):
         before, after = figures.get(name) or (0.0, 0.0)
         if number := round(100 * abs(after - before)):
-            lines.append((gained if after > before else lost).format(number))
-    if hidden := figures.get("hidden"):
-        lines.append(f"{hidden} document{'s' * (hidden != 1)} could no longer be found")
-    return lines
+            found.append((f"{name}.{'gained' if after > before else 'lost'}", number))
+    return found + ([("hidden", figures["hidden"])] if figures.get("hidden") else [])
 
 
 def _change_told(change: Mapping[str, Any]) -> Iterator[str]:

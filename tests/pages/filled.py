@@ -42,15 +42,17 @@ MEASURED = {
 }  # fmt: skip
 CHANGES = [
     {"path": "retrieval.method", "a": "keyword", "b": "hybrid"},
-    {"path": "retrieval.filters.status", "a": None, "b": ["effective", "published"]},
+    {"path": "filters.status", "a": None, "b": ["effective", "published"]},
     {"path": "retrieval.top_k", "a": 10, "b": 6},
 ]
 STEPS = (
-    ("top_k 10 → 6", "the tail of the list is mostly distractors", "tail_junk"),
-    ("boost recency 0.2", "older versions stand above newer ones", "stale_versions"),
-    ("method keyword → hybrid", "readers use other words than the documents", "vocabulary"),
-    ("per_document 3 → 1", "one document fills the list", "duplicates"),
-)
+    ("top_k 10 → 6", CHANGES[2], "the tail of the list is mostly distractors", "tail_junk"),
+    ("updated: half-life 365 days", {"path": "boosts.updated", "a": None, "b": {"half_life_days": 365.0}},
+     "older versions stand above newer ones", "stale_versions"),
+    ("method keyword → hybrid", CHANGES[0], "readers use other words than the documents", "vocabulary"),
+    ("per_document 3 → 1", {"path": "retrieval.per_document", "a": 3, "b": 1}, "sweep of retrieval.per_document",
+     "sweep"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ def search(place: Workspace, trials: int = 64) -> str:
     rows = []
     best = 0.402
     for n in range(trials):
-        step, reason, cause = STEPS[n % len(STEPS)]
+        step, change, reason, cause = STEPS[n % len(STEPS)]
         train = 0.38 + 0.16 * n / trials + 0.05 * ((n * 7) % 11 - 5) / 5
         verdict = "invalid" if n % 17 == 9 else "accept" if train > best else "retry"
         said = {
@@ -199,7 +201,7 @@ def search(place: Workspace, trials: int = 64) -> str:
         best = max(best, train) if verdict == "accept" else best
         measured = verdict != "invalid"
         rows.append({
-            "n": 1 + n // 8, "config": None, "changes": [], "step": step, "reason": reason, "cause": cause,
+            "n": 1 + n // 8, "config": None, "changes": [change], "step": step, "reason": reason, "cause": cause,
             "proposer": "model" if n % 5 == 3 else "heuristic", "train": train if measured else None,
             "validation": train - 0.02 if measured else None, "distractors": 1.4 - n / 80 if measured else None,
             "verdict": verdict, "feedback": said,
@@ -207,7 +209,8 @@ def search(place: Workspace, trials: int = 64) -> str:
     old = {"config": "v1-naive", "changes": [], "train": 0.402, "validation": 0.391, "distractors": 1.38}
     new = {"config": "fewer-distractors", "changes": CHANGES, "train": best, "validation": 0.548, "distractors": 0.57}
     why = "`procedures` loses 0.08 with it; `hive deploy --accept-tag procedures` answers for that"
-    refused = {"config": "fewer-distractors", "train": 0.57, "validation": 0.501, "distractors": 1.02, "why": why}
+    refused = {"config": "fewer-distractors", "train": 0.57, "validation": 0.501, "distractors": 1.02, "why": why,
+               "changes": CHANGES[:1]}  # fmt: skip
     result = {
         "status": "stopped", "baseline": old | {"holdout": None}, "best": new | {"holdout": None},
         "certificate": CERTIFICATE, "needed_queries": None, "rejected": [refused], "watch": [],

@@ -104,7 +104,7 @@ async def test_an_approver_who_operates_accepts_the_tag_by_name_and_the_history_
             await page.locator("[data-outcome]").get_by_text('tag "broad"').first.wait_for()
             await page.get_by_label("Reason").fill("few read that")
             await page.get_by_label("Tags whose loss you answer for").fill("broad")
-            await page.get_by_label("What readers may lose").fill("recall")
+            await page.get_by_label("Answers found").check()
             await page.get_by_role("button", name="Deploy", exact=True).click()
             await page.locator("[data-outcome]").get_by_text("two serves now.").wait_for()
             await page.goto("/optimize")

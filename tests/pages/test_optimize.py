@@ -13,11 +13,23 @@ from hive_agents import Workspace
 from hive_agents.access import Principal, known_principal
 from hive_agents.evaluation import held_out, load_golden
 from hive_agents.gate.decision import too_few
+from hive_agents.ranking import RetrievalConfig
 from hive_agents.runs import RunStore
+from hive_agents.server.pages.effects import effects
 from tests.pages.browser import NARROW, chromium, needs_chromium, reached, require_accessible, signed_in, skipped
 from tests.pages.filled import search
 from tests.server.serving import bearer, sample, served
 
+SETTINGS = (
+    ("boosts.status", {"draft": 0.5}, {"draft": 2.0}), ("boosts.updated", None, {"half_life_days": 90.0}),
+    ("boosts.status", {"draft": 0.5}, None), ("filters.status", None, {"not": ["draft"]}),
+    ("filters.status", ["draft"], None), ("filters.status", None, ["draft"]), ("filters.status", None, "draft"),
+    ("filters.updated", None, {"gte": "2026-01-01"}), ("retrieval.method", "hybrid", "keyword"),
+    ("retrieval.method", "keyword", "vector"), ("retrieval.method", "vector", "hybrid"),
+    ("retrieval.per_document", 2, None), ("abstain.min_cosine", 0.3, None), ("lift.weight", None, 0.0),
+    ("collection", "pages", "handbook"),
+)  # fmt: skip
+"""Changes of settings of which more can be said than that a number or a switch moved."""
 OPERATES = ("operator", "reader", "approver")
 
 
@@ -51,6 +63,34 @@ def searched(place: Workspace, trials: int, *, owner: Principal | None = None, *
     } | changes  # fmt: skip
     assert store.update(row.run_id, "done", result=result)
     return row.run_id
+
+
+def flat(model: Any, prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        inner = getattr(field.annotation, "model_fields", None)
+        default = 10 if field.is_required() else field.default
+        found |= flat(field.annotation, f"{prefix}{name}.") if inner else {prefix + name: default}
+    return found
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_each_setting_of_a_search_is_told_as_what_it_does(language: str) -> None:
+    """A new setting without a sentence would be told by its path, as one that no program knows."""
+    named = ("schema_", "name", "collection", "description", "parent", "retrieval.method", "filters", "boosts")
+    changes = list(SETTINGS)
+    for path, default in flat(RetrievalConfig).items():
+        if path not in named:
+            moved = not default if path.endswith(("enabled", "unless_all_words")) else 3
+            turned = [(path, moved, default)] if default is not None else []
+            changes += [(path, default, moved), *turned]
+            changes += [(path, 1.0, 0.0), (path, 0.0, 1.0)] if path.startswith(("retrieval.weights", "bm25")) else []
+    for path, a, b in changes:
+        (line,) = effects(language, [{"path": path, "a": a, "b": b}])
+        assert not re.search(rf"{path}: |None|\[|_|{{", line), line
+    assert effects(language, [{"path": "new.key", "a": None, "b": [1]}]) == ["new.key: – → [1]"]
+    older = {"path": "boosts.status", "a": {"draft": 0.5, "old": 2.0}, "b": {"draft": 2.0, "old": 2.0}}
+    assert len(effects("en", [older])) == 1
 
 
 async def test_the_page_says_what_serves_and_how_to_begin(tmp_path: Path) -> None:

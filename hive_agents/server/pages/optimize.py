@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from hive_agents.base import HiveError, NotFound
-from hive_agents.optimizer import declarable, for_readers
+from hive_agents.optimizer import declarable, reader_figures
 from hive_agents.server import configs, golden, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, Call
@@ -28,6 +28,7 @@ def overview(call: Call) -> dict[str, Any]:
     wanted = {"graph": "optimizer", "limit": 20, "cursor": parameters.get("cursor")}
     return {
         "configs": configs.list_configs(call),
+        "made": {one.name: _from_parent(call, one.name) for one in configs.list_configs(call).configs if not one.error},
         "budgets": BUDGETS,
         "labelled": _is_labelled(call),
         "missing": golden.labels_left(call)[1],
@@ -47,7 +48,7 @@ def search(call: Call, run_id: str) -> dict[str, Any]:
         "found": progress,
         "result": result,
         "best": better,
-        "told": for_readers(result) if better else [],
+        "figures": reader_figures(result) if better else [],
         "declarable": declarable(result),
         "proved": (result.get("certificate") or {}).get("decision") == "passed",
         "seen": _seen(call, better) if better is not None else None,
@@ -84,7 +85,15 @@ def config(call: Call, name: str) -> dict[str, Any]:
     """A config as stored in its file, its differences from the active one, and its diagnostics."""
     shown, active = configs.show_config(call, name), configs.list_configs(call).active
     text = json.dumps(shown.config, ensure_ascii=False, indent=2)
-    context: dict[str, Any] = {"shown": shown, "active": active, "text": text, "changes": [], "seen": _seen(call, name)}
+    context: dict[str, Any] = {
+        "shown": shown,
+        "active": active,
+        "about": "" if _from_parent(call, name) else shown.config.get("description"),
+        "text": text,
+        "changes": [],
+        "seen": _seen(call, name),
+        "proved": _proved(call, shown.hash),
+    }
     try:
         checked = configs.validate(call, name)
         if active is not None and active != shown.name:
@@ -92,6 +101,22 @@ def config(call: Call, name: str) -> dict[str, Any]:
     except HiveError as error:
         return context | {"diagnostics": error.diagnostics}
     return context | {"diagnostics": checked.diagnostics}
+
+
+def _from_parent(call: Call, name: str) -> list[dict[str, Any]]:
+    """Return a config's changes from the one that it was made from; none where that is gone, or where it has none."""
+    parent = configs.show_config(call, name).config.get("parent")
+    with suppress(HiveError):
+        return configs.config_changes(call, name, configs.Since(since=parent)).changes if parent else []
+    return []
+
+
+def _proved(call: Call, config_hash: str) -> bool:
+    """Return whether the gate passed a config, as it is now, when it was last put to use."""
+    with suppress(NotFound):
+        versions = configs.history(call, PageQuery(limit=100)).versions
+        return any(one.config_hash == config_hash and one.decision == "passed" for one in versions)
+    return False
 
 
 def _is_labelled(call: Call) -> bool:

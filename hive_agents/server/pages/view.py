@@ -25,6 +25,7 @@ from hive_agents.server.api import NEVER_KEPT
 from hive_agents.server.auth import ADMIN, ANYBODY, OPERATOR, READER, REVIEWER, Call
 from hive_agents.server.forms import fields
 from hive_agents.server.pages.assets import address
+from hive_agents.server.pages.effects import effects
 from hive_agents.server.pages.language import coded, decimal, fact, happened, languages, preferred, told, worded
 from hive_agents.server.problems import status_of
 
@@ -141,6 +142,7 @@ def rendered(
         "happened": partial(happened, language),
         "figure": partial(decimal, language),
         "fact": partial(fact, language),
+        "effects": partial(effects, language),
         "language": language,
         "call": call,
         "me": call.principal if call is not None else None,

@@ -37,7 +37,7 @@
       allow_inconclusive: fields.allow_inconclusive.checked,
       override: fields.override.checked,
       accept_tags: fields.accept_tags.value.split(",").map((tag) => tag.trim()).filter(Boolean),
-      accept: fields.accept.value.split(",").map((name) => name.trim()).filter(Boolean),
+      accept: [...form.querySelectorAll("[name=accept]:checked")].map((box) => box.value),
     };
     if (fields.reason.value.trim()) wanted.reason = fields.reason.value.trim();
     const outcome = await hive.api("POST", "/api/deploy", wanted);
@@ -65,6 +65,7 @@
       lines.push(wrap);
     }
     place.replaceChildren(...lines);
+    if (!outcome.deployed) form.querySelector("details").open = true;
     form.dispatchEvent(new CustomEvent("hive:done", { bubbles: true }));
   }
 
