@@ -419,7 +419,10 @@ def _unprompted(error: HiveError) -> Update:
     """Return the failed visit of a prompt that couldn't be made; what needs a person's approval goes on up."""
     if error.exit_code == 3 and not isinstance(error, NoModel):
         raise error
-    return _fail("prompt", error.diagnostics[0].message, error.diagnostics[0].code)
+    found = error.diagnostics[0]
+    if isinstance(error, NoModel):  # the settings lack it, not the run: tried again, it goes on where it was
+        return _fail("unavailable", f"{found.message}: {found.fix}", found.code)
+    return _fail("prompt", found.message, found.code)
 
 
 def _wait(requests: list[str], after: str) -> Update:

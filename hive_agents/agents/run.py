@@ -115,8 +115,8 @@ class AgentRun(Run):
         if models is None:
             models = RunModels(workspace, agent)
             models.require_prices(limits.usd)
-        if hold and any(node.code is None for node in agent.nodes):  # a host opens its own models
-            models("chat")
+        if hold:  # a host opens its own models
+            _require_model(agent, models)
         run_id = new_run_id()
         thread_id = thread_id or f"{agent.id}:{run_id}"
         # Before the row is stored: hosts take every queued run without a lease.
@@ -155,7 +155,7 @@ class AgentRun(Run):
         """Return the run as it was started; `agent` is needed only where its judges or its code are objects that the
         modules of [tools] python don't have.
 
-        Raises: HIVE-409 (exit code 2) for an unknown run or one of another graph, HIVE-401 without a model.
+        Raises: HIVE-409 (exit code 2) for an unknown run or one of another graph.
         """
         row = RunStore(workspace).get(run_id)
         if row.graph != AGENT_GRAPH:
@@ -259,9 +259,18 @@ class AgentRun(Run):
         }
         return RunOutcome(end["status"], result, stopped_by, error)
 
+    def require_model(self) -> None:
+        """Raises: HIVE-401 where the agent needs a chat model, and none can be opened here."""
+        _require_model(self.agent, self.models)
+
     def say(self, text: str) -> None:
         """Send a message to the agent; see `runs.say`."""
         say(self.workspace, self.run_id, text)
+
+
+def _require_model(agent: AgentSpec, models: Callable[[Role], Chain]) -> None:
+    if any(node.code is None for node in agent.nodes):
+        models("chat")
 
 
 def _tools(workspace: Workspace, tools: ToolRegistry | None) -> ToolRegistry:

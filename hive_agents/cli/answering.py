@@ -43,7 +43,7 @@ def give_answer(
     items, lines, code = [], [], 0
     for request in requests:
         try:
-            value, line = _decided(place, request, verb, answer)
+            value, *told = _decided(place, request, verb, answer)
         except HiveError as error:
             code = max(code, error.exit_code)
             value = {
@@ -51,9 +51,9 @@ def give_answer(
                 "ok": False,
                 "diagnostics": [diagnostic.to_json() for diagnostic in error.diagnostics],
             }
-            line = safe_line(f"{request}: {error.diagnostics[0].message}")
+            told = [safe_line(f"{request}: {error.diagnostics[0].message}")]
         items.append(value)
-        lines.append(line)
+        lines += told
     surface.show({"items": items}, *(lines or [safe_line(f"nothing is pending for {rule}")]))
     raise typer.Exit(code)
 
@@ -76,12 +76,15 @@ def _reviewed(place: Workspace, batch: str) -> list[str]:
     return [request.id for request in pending]
 
 
-def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def _decided(
+    place: Workspace, request: str, verb: Verb, answer: dict[str, Any]
+) -> tuple[dict[str, Any], *tuple[str, ...]]:
     from hive_agents.host import decide, decision_json, host_goes_on
 
     decided, run = decide(place, request, verb, **answer)
     missing = decided.remaining_approvals
     value = decision_json(decided, verb, answer["by"], run)
+    left: list[str] = []
     line = f"{decided.id} is {decided.status}" + (f": {missing} more approval(s) needed" if missing else "")
     if decided.outcome:
         line += f" ({_outcome_line(decided.outcome)})"
@@ -89,7 +92,27 @@ def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any])
         line += f"; the host that is running goes on with run {run['run_id']}"
     elif run is not None:
         line += f"; run {run['run_id']} is {run['status']}"
-    return value, safe_line(line)
+        left = _left_to_do(place, run["run_id"]) if decided.decided else []
+    return value, *map(safe_line, (line, *left))
+
+
+def _left_to_do(place: Workspace, run_id: str) -> list[str]:
+    """Return why an agent's run has failed, or couldn't go on here, and the commands that mend it."""
+    from hive_agents.agents import AgentRun
+    from hive_agents.base import HiveError
+    from hive_agents.cli.run import failure
+    from hive_agents.runs import AGENT_GRAPH, RunStore
+
+    row = RunStore(place).get(run_id)
+    if row.graph == AGENT_GRAPH and row.status == "failed":
+        return failure(run_id, row.summary["error"])
+    if row.graph == AGENT_GRAPH and row.status == "waiting" and not row.value.get("brought"):
+        try:
+            AgentRun.resume(place, run_id).require_model()
+        except HiveError as error:
+            found = error.diagnostics[0]
+            return [f"  it can't go on here: {found.message}", f"  fix: {found.fix}; then hive run --resume {run_id}"]
+    return []
 
 
 def _outcome_line(outcome: dict[str, Any]) -> str:

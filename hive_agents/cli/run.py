@@ -11,6 +11,8 @@ from hive_agents.cli.surface import Surface, console, input_object, with_surface
 from hive_agents.cli.terminal import safe_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hive_agents.events import Event
 
 RESTS = ("done", "waiting", "paused", "queued")
@@ -34,7 +36,7 @@ def command(
     """Run an agent until it ends, or waits for a person (hive approvals)."""
     from hive_agents.agents import AgentRun, code_at
     from hive_agents.base import HiveError
-    from hive_agents.runs import Scope
+    from hive_agents.runs import ENDED, Scope
 
     place = surface.workspace
     code = code_at(agent) if agent is not None and ":" in agent else None
@@ -48,6 +50,8 @@ def command(
     if resume is not None:
         run_id = Scope(surface.asker.caller().principal).run(place, resume).run_id
         run = AgentRun.resume(place, run_id, agent=code)
+        if run.row.status not in ENDED:
+            run.require_model()  # else it would fail of what the settings of this process lack
     else:
         inputs = input_object(input)
         principal = surface.asker.reader_if_named()
@@ -104,6 +108,13 @@ class RunOutput:
             self._open = not text.endswith("\n")
 
 
+def failure(run_id: str, error: Mapping[str, str]) -> list[str]:
+    """Return what a failed run says, and the commands that explain it and go on with it."""
+    code = error["code"]
+    steps = f"  hive explain {code} says how to mend it; then go on with it: hive runs retry {run_id}"
+    return [f"{code}: {error['message']}", steps]
+
+
 def parts(result: dict[str, Any]) -> list[str]:
     from json import dumps
 
@@ -116,7 +127,7 @@ def parts(result: dict[str, Any]) -> list[str]:
     if status in ("paused", "stopped"):
         lines.append(f"  go on with it: hive run --resume {run_id}, or leave it to a host: hive runs resume {run_id}")
     if result["error"]:
-        lines.append(safe_line(f"{result['error']['code']}: {result['error']['message']}"))
+        lines += map(safe_line, failure(run_id, result["error"])[: 2 if status == "failed" else 1])
     for key, value in result["outputs"].items():
         text = value if isinstance(value, str) else dumps(value, ensure_ascii=False)
         first, *more = map(safe_line, text.rstrip().split("\n"))

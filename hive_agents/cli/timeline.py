@@ -53,7 +53,8 @@ def _event_line(event: Event) -> str | None:
         return f"{where}sets {payload.get('key')}"
     if kind.startswith("subagent."):
         text = payload.get("message") or payload.get("error") or payload.get("status") or payload.get("task") or ""
-        return f"{where}sub-agent {payload.get('agent')} {kind.removeprefix('subagent.')}: {text}"
+        said = f": {text}" if text else ""  # an agent in code has no task
+        return f"{where}sub-agent {payload.get('agent')} {kind.removeprefix('subagent.')}{said}"
     if kind == "approval.requested":
         return f"{where}asks {payload.get('approval_id')}: {payload.get('title')}"
     if kind.startswith("budget."):

@@ -250,10 +250,13 @@ def _close(store: ApprovalStore, request: ApprovalRequest, why: str) -> None:
 def _wake(workspace: Workspace, row: RunRow, wait: float) -> None:
     """Resume the agent's run that waits for a request, unless a host will.
 
-    A run whose tools or models the caller passed keeps waiting for them, and one that was stopped or paused stays so.
+    A run whose tools or models the caller passed keeps waiting for them, as does one whose model is missing here, which
+    would fail of it; one that was stopped or paused stays so.
     """
     if not _is_hosted(workspace, row) and (row.status == "waiting" or row.broke_off) and not row.value.get("brought"):
-        AgentRun.resume(workspace, row.run_id).go(wait=wait)
+        run = AgentRun.resume(workspace, row.run_id)
+        run.require_model()
+        run.go(wait=wait)
 
 
 def host_goes_on(workspace: Workspace, request: ApprovalRequest) -> bool:

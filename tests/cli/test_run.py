@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from hive_agents import Workspace, runs
+from hive_agents import AgentRun, Workspace, runs
+from hive_agents.cli.timeline import line_of
+from hive_agents.events import Event, EventType
 from hive_agents.host.decisions import HOST
 from hive_agents.runs import RunStore, leases_of
 from hive_agents.store import connected
@@ -293,3 +295,43 @@ def test_an_answer_says_what_became_of_the_run_without_a_host(place: Workspace) 
     run = command(place, "run", "digest", *INPUT, "--json").json
     ran = command(place, "approvals", "respond", run["approval_ids"][0], "--message", "wild bees")
     assert f"run {run['run_id']} is done" in ran.out.replace("\n", " ")
+
+
+def test_an_answer_given_where_no_model_is_leaves_the_run_to_whoever_has_one(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ASK, sets("items", [1]), sets("text", "bees")
+    (place.root / "script.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    monkeypatch.setenv("HIVE_MODELS__CHAT", '["scripted:script.jsonl"]')
+    run = command(place, "run", "digest", *INPUT, "--json").json
+    monkeypatch.delenv("HIVE_MODELS__CHAT")
+    told = command(place, "approvals", "respond", run["approval_ids"][0], "--message", "wild bees").out
+    assert f"run {run['run_id']} is waiting" in told.replace("\n", " ")
+    assert "no chat model is configured" in told
+    assert f"hive run --resume {run['run_id']}" in told
+    refused = command(place, "run", "--resume", run["run_id"], "--json")
+    assert (refused.code, refused.codes) == (3, {"HIVE-401"})
+    monkeypatch.setenv("HIVE_MODELS__CHAT", '["scripted:script.jsonl"]')
+    assert command(place, "run", "--resume", run["run_id"], "--json").json["outputs"]["text"] == "bees"
+
+
+def test_a_run_that_a_host_fails_for_want_of_a_model_goes_on_where_it_was(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = command(place, "run", "digest", *INPUT, "--queue", "--json").json["run_id"]
+    failed = AgentRun.resume(place, run_id).go()
+    assert (failed["status"], failed["stopped_by"], failed["error"]["code"]) == ("failed", "unavailable", "HIVE-401")
+    assert "set models.chat in hive.toml" in failed["error"]["message"]
+    told = command(place, "run", "--resume", run_id).out.replace("\n", " ")
+    assert "hive explain HIVE-401" in told
+    assert f"hive runs retry {run_id}" in told
+    command(place, "runs", "retry", run_id)
+    script(place, sets("items", [1]), sets("text", "bees"))
+    done = command(place, "run", "--resume", run_id, "--json").json
+    assert (done["status"], done["outputs"]) == ("done", {"items": [1], "text": "bees"})
+    assert "visit 2" not in command(place, "runs", "show", run_id).out
+
+
+def test_a_sub_agent_without_a_task_is_told_without_one() -> None:
+    started = Event(EventType.SUBAGENT_STARTED, node_id="desk", payload={"agent": "checker", "task": ""})
+    assert line_of(started) == "desk: sub-agent checker started"
