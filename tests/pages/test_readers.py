@@ -69,6 +69,46 @@ async def test_a_folder_is_shared_with_what_is_in_it_and_what_comes_later(
     assert "group lab" in page
 
 
+async def test_the_form_offers_the_folders_people_and_groups_that_there_are(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    mine = {"X-CSRF-Token": (await client.get("/api/session")).json()["csrf"]}
+    await imported(client, mine, ("deep.md", LAMP), folder="open/inner")
+    named = {"act": "write", "user": "ann", "tenant": "acme", "role": ["reader"], "groups": "lab", "keep": "1"}
+    await written(client, await sent(client, "/settings/person", **named))
+    page = (await client.get(f"{READERS}?person=ann&folder=open")).text
+    assert re.findall(r'<option value="([^"]*)"', page) == ["open", "open/inner", "secret", "documents"]
+    assert '<option value="open" selected>' in page
+    assert '<input type="checkbox" name="people" value="ann" checked>' in page
+    assert '<input type="checkbox" name="groups" value="lab">' in page
+    form = {"act": "write", "folder": "open/inner", "tenant": "acme", "people": ["ann", "zoe, ann"]}
+    shown = html.unescape((await sent(client, READERS, **form, groups=["lab", ""])).text)
+    assert '"match": "open/inner/**", "view": ["user:ann", "user:zoe", "group:lab"]' in shown
+    everything = html.unescape((await sent(client, READERS, **form | {"folder": "documents"})).text)
+    assert '"match": "**"' in everything
+    later = html.unescape((await sent(client, READERS, **form, new_folder="later")).text)
+    assert '"match": "later/**"' in later
+    person = (await client.get("/settings/person?user=ann")).text
+    assert '<input type="checkbox" name="groups" value="lab" checked>' in person
+
+
+async def test_an_admin_is_offered_no_folder_person_or_group_of_others(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    (place.documents / "theirs").mkdir()
+    (place.documents / "theirs" / "plan.md").write_text("---\ntenant: globex\n---\n# A plan\n", encoding="utf-8")
+    place.index()
+    async with served(place, roles=("http",)) as client:
+        await client.post("/login", json={"token": token(place, "root")})
+        for path in (READERS, "/settings/people"):
+            page = (await client.get(path)).text
+            assert 'value="dana"' in page
+            assert 'value="hana"' not in page, "who is of another tenant"
+        page = (await client.get(READERS)).text
+        offered = re.findall(r'<option value="([^"]*)"', page)
+        assert {"sops", "documents"} < {*offered}
+        assert "theirs" not in offered
+
+
 async def test_a_folder_is_shared_no_more(place: Workspace, client: httpx.AsyncClient) -> None:
     form = {"act": "write", "folder": "", "tenant": "acme", "everybody": "1"}
     await written(client, await sent(client, READERS, **form))

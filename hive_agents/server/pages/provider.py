@@ -10,10 +10,11 @@ from typing import Any
 
 from starlette.responses import Response
 
+from hive_agents.access import AccessRules
 from hive_agents.base.files import load_value
 from hive_agents.server.auth import ADMIN, Call
 from hive_agents.server.pages.machine import SIGN_IN, anew, require_owner
-from hive_agents.server.pages.settings import RANKED, changed, done_of, missing, names_in, settings_text
+from hive_agents.server.pages.settings import RANKED, changed, done_of, known_names, missing, names_in, settings_text
 from hive_agents.server.pages.view import Pages
 from hive_agents.server.signin import BACK, origin_of
 from hive_agents.store import FileChange
@@ -38,6 +39,7 @@ def sign_in(call: Call) -> dict[str, Any]:
         "waits": bool(now.issuer) and not is_trusted(place, "signin"),
         "stale": now != call.workspace.settings.signin,
         "ranked": RANKED,
+        **known_names(call, AccessRules.load(call.workspace)),
         "done": done_of(call),
     }
 

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Any
 
 from starlette.responses import Response
 
 from hive_agents.access import AccessRules, Grant, grant_change
 from hive_agents.base.files import load_value
+from hive_agents.documents import list_documents
 from hive_agents.events import EventType
 from hive_agents.host import folder_below, record_document
+from hive_agents.server import documents
 from hive_agents.server.account import tenant_of
 from hive_agents.server.auth import ADMIN, Call
-from hive_agents.server.pages.settings import changed, done_of, labelled, missing, names_in, tenants_in_use
+from hive_agents.server.pages.settings import (
+    changed,
+    done_of,
+    known_names,
+    labelled,
+    missing,
+    names_in,
+    tenants_in_use,
+)
 from hive_agents.server.pages.view import Pages
 from hive_agents.store import FileChange
 from hive_agents.sync import change_fields
@@ -32,7 +43,10 @@ def readers(call: Call) -> dict[str, Any]:
         "faults": rules.faults,
         "tenants": tenants_in_use(call, rules),
         "whole": tenant is None,
+        "folders": _folders(call),
         "folder": call.request.query_params.get("folder", ""),
+        "person": call.request.query_params.get("person", ""),
+        **known_names(call, rules),
         "done": done_of(call),
     }
 
@@ -42,7 +56,7 @@ def change_readers(call: Call) -> dict[str, Any] | Response:
     """Share a folder, or share it no more. Documents of no tenant that are in it become those of the grant's tenant,
     which the workspace's owner alone may decide."""
     place, tenant = call.workspace, tenant_of(call) or call.sent("tenant")
-    match = call.sent("match") or "/".join(filter(None, (folder_below(call.sent("folder")), ALL)))
+    match = call.sent("match") or "/".join(filter(None, (folder_below(call.sent("new_folder") or call.sent("folder")), ALL)))
     view: list[str] = []
     if call.sent("act") == "write":
         people, groups = names_in(call, "people"), names_in(call, "groups")
@@ -66,6 +80,14 @@ def change_readers(call: Call) -> dict[str, Any] | Response:
 
     done = "written" if view else "removed"
     return changed(call, made, READERS, done, then=join, entries=True, joins=len(joining))
+
+
+def _folders(call: Call) -> list[str]:
+    """Return the folders with documents, and those around them: the owner's are all, others' those that they read."""
+    whole = tenant_of(call) is None
+    doc_ids = list_documents(call.workspace.documents).files if whole else documents.readable(call)
+    around = {str(one) for doc_id in doc_ids for one in PurePosixPath(doc_id).parents}
+    return sorted(around - {"."})
 
 
 def _of_nobody(call: Call, grant: Grant) -> list[str]:

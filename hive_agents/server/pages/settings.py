@@ -75,6 +75,7 @@ def people(call: Call) -> dict[str, Any]:
         "tenants": tenants_in_use(call, rules),
         "opens": _opens_until_named(call),
         "done": done_of(call),
+        **known_names(call, rules),
     }
 
 
@@ -90,6 +91,7 @@ def person(call: Call) -> dict[str, Any]:
         "folders": folders,
         "reads": _reads(call, rules, known.user),
         "lifetimes": LIFETIMES,
+        **known_names(call, rules),
     }
 
 
@@ -139,7 +141,8 @@ def group(call: Call) -> dict[str, Any]:
     """A group's members, to be changed."""
     name = call.request.query_params.get("name", "")
     tenant, members = _own_group(call, name)
-    return {"name": name, "tenant": tenant, "members": members}
+    known = known_names(call, AccessRules.load(call.workspace))
+    return {"name": name, "tenant": tenant, "members": members, **known}
 
 
 @pages.post(GROUP, ADMIN, "settings_change.html")
@@ -280,7 +283,20 @@ def _entry(model: Any, call: Call, **given: Any) -> Any:
 
 
 def names_in(call: Call, field: str) -> list[str]:
-    return [name.strip() for name in call.sent(field).split(",") if name.strip()]
+    """Return the names that were ticked or written, between commas."""
+    given = [name.strip() for sent in call.all_sent(field) for name in sent.split(",")]
+    return list(dict.fromkeys(filter(None, given)))
+
+
+def known_names(call: Call, rules: AccessRules) -> dict[str, list[str]]:
+    """Return the people and the groups of the caller's tenant, of all for the owner, to choose from."""
+    tenant = tenant_of(call)
+    people = [one for one in rules.principals.values() if tenant in (None, one.tenant)]
+    groups = {name for name, (of, _) in _groups(rules).items() if tenant in (None, of)}
+    return {
+        "known_people": sorted(one.user for one in people),
+        "known_groups": sorted(groups.union(*(one.groups for one in people))),
+    }
 
 
 def missing(field: str) -> HiveError:
