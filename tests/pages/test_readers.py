@@ -74,14 +74,15 @@ async def test_the_form_offers_the_folders_people_and_groups_that_there_are(
 ) -> None:
     mine = {"X-CSRF-Token": (await client.get("/api/session")).json()["csrf"]}
     await imported(client, mine, ("deep.md", LAMP), folder="open/inner")
-    named = {"act": "write", "user": "ann", "tenant": "acme", "role": ["reader"], "groups": "lab", "keep": "1"}
-    await written(client, await sent(client, "/settings/person", **named))
+    await written(client, await sent(client, "/settings/person", act="write", user="ann", tenant="acme",
+                                     role=["reader"], groups="lab", keep="1"))  # fmt: skip
     page = (await client.get(f"{READERS}?person=ann&folder=open")).text
     assert re.findall(r'<option value="([^"]*)"', page) == ["open", "open/inner", "secret", "documents"]
     assert '<option value="open" selected>' in page
     assert '<input type="checkbox" name="people" value="ann" checked>' in page
     assert '<input type="checkbox" name="groups" value="lab">' in page
-    form = {"act": "write", "folder": "open/inner", "tenant": "acme", "people": ["ann", "zoe, ann"]}
+    form: dict[str, str | list[str]] = {"act": "write", "folder": "open/inner", "tenant": "acme"}
+    form["people"] = ["ann", "zoe, ann"]
     shown = html.unescape((await sent(client, READERS, **form, groups=["lab", ""])).text)
     assert '"match": "open/inner/**", "view": ["user:ann", "user:zoe", "group:lab"]' in shown
     everything = html.unescape((await sent(client, READERS, **form | {"folder": "documents"})).text)

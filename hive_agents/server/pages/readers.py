@@ -56,7 +56,8 @@ def change_readers(call: Call) -> dict[str, Any] | Response:
     """Share a folder, or share it no more. Documents of no tenant that are in it become those of the grant's tenant,
     which the workspace's owner alone may decide."""
     place, tenant = call.workspace, tenant_of(call) or call.sent("tenant")
-    match = call.sent("match") or "/".join(filter(None, (folder_below(call.sent("new_folder") or call.sent("folder")), ALL)))
+    folder = call.sent("new_folder") or call.sent("folder")
+    match = call.sent("match") or "/".join(filter(None, (folder_below(folder), ALL)))
     view: list[str] = []
     if call.sent("act") == "write":
         people, groups = names_in(call, "people"), names_in(call, "groups")
