@@ -106,7 +106,9 @@ def _left_to_do(place: Workspace, run_id: str) -> list[str]:
     row = RunStore(place).get(run_id)
     if row.graph == AGENT_GRAPH and row.status == "failed":
         return failure(run_id, row.summary["error"])
-    if row.graph == AGENT_GRAPH and row.status == "waiting" and not row.value.get("brought"):
+    if row.graph == AGENT_GRAPH and row.status == "waiting" and row.value.get("brought"):
+        return [f"  it goes on in the program that began it, or by hive run MODULE:NAME --resume {run_id}"]
+    if row.graph == AGENT_GRAPH and row.status == "waiting":
         try:
             AgentRun.resume(place, run_id).require_model()
         except HiveError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from textwrap import dedent
 
 from hive_agents.readers.decoding import decode
 from hive_agents.readers.imported import Imported
@@ -102,6 +103,7 @@ def _joined(lines: Sequence[str]) -> Iterator[str]:
 
 
 _RULE = re.compile(r"^\s*([=\-~^*_#+\"'.:])\1{2,}\s*$")
+_SCISSORS = re.compile(r"^\s*-{2,} ?(?:[%8]<|>[%8]) ?-{2,}\s*$")
 _UNDERLINES = "=-~^\"'*+#"
 _NUMBERED = re.compile(
     r"^(?P<number>(?:\d{1,2}\.){1,4}(?:\d{1,2})?|(?:Chapter|Section|Appendix)\s+\w+[.:]?)\s+(?P<words>\S.*)$"
@@ -128,7 +130,20 @@ def text_as_markdown(text: str) -> str:
 
 
 def _shown(lines: Sequence[str]) -> str:
-    return "\n\n".join(_markdown(list(_blocks(lines))))
+    return "\n\n".join(_parts(lines))
+
+
+def _parts(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the text's Markdown; what stands between two lines of scissors (`---%<---`) is to be copied: code."""
+    levels: list[str] = []
+    after, cuts = 0, [number for number, line in enumerate(lines) if _SCISSORS.match(line)]
+    for begin, end in zip(cuts[::2], cuts[1::2], strict=False):
+        yield from _markdown(list(_blocks(lines[after:begin])), levels)
+        copied = dedent("\n".join(lines[begin + 1 : end]))
+        if copied.strip():
+            yield fence(copied)
+        after = end + 1
+    yield from _markdown(list(_blocks(lines[after:])), levels)
 
 
 def _lines(text: str) -> list[str]:
@@ -174,8 +189,8 @@ def _is_heading(line: str, below: str) -> bool:
     )
 
 
-def _markdown(blocks: Sequence[list[str]]) -> Iterator[str]:
-    levels: list[str] = []
+def _markdown(blocks: Sequence[list[str]], levels: list[str]) -> Iterator[str]:
+    """Yield the blocks' Markdown; `levels` has the underlines of headings so far, and gets those of these."""
     code: list[str] = []
     for block in blocks:
         aligned = _is_aligned(block)

@@ -112,11 +112,13 @@ READERS = {
     )
 }
 KINDS = {suffix: reader.kind for reader in READERS.values() for suffix in reader.suffixes.split()}
-# Names of plain texts without a suffix that tells their kind.
-_PLAIN = re.compile(
-    r"(?i)^(readme|news|changes|changelog|history|copyright|copying|licen[cs]e|authors|contributors|contributing|"
-    r"credits|thanks|notice|todo|faq|hacking|install|maintainers|security|bugs|porting|upgrading|announce)\b"
+# Names of plain texts without a suffix that tells their kind; behind another name (`lib.NEWS`) in capitals alone, since
+# what ends in .install or .todo is written for programs.
+_NAMES = (
+    "readme|news|changes|changelog|history|copyright|copying|licen[cs]e|authors|contributors|contributing|"
+    "credits|thanks|notice|todo|faq|hacking|install|maintainers|security|bugs|porting|upgrading|announce"
 )
+_PLAIN = re.compile(rf"(?i:{_NAMES})\b|.*[._-](?:{_NAMES.upper()})$")
 _SAVED_AS = {
     old: new
     for new, olds in {
@@ -137,7 +139,7 @@ _MANUAL = re.compile(r"(?!.*\.so\.)[^/]+\.[1-8][a-z]{0,3}(?:\.gz)?")
 def kind_of(name: str) -> str | None:
     """Return the kind of a file by its name, None for kinds that can't be read.
 
-    >>> kind_of("a.HTML"), kind_of("changelog.Debian.gz"), kind_of("copyright"), kind_of("photo.jpg")
+    >>> kind_of("a.HTML"), kind_of("changelog.Debian.gz"), kind_of("lib.NEWS.gz"), kind_of("photo.jpg")
     ('html', 'text', 'text', None)
     """
     inner = PurePath(name[:-3] if name.lower().endswith(".gz") else name)

@@ -84,6 +84,21 @@ def test_columns_and_code_of_plain_text_keep_their_lines() -> None:
     assert "```\n    if (x) {\n        y();\n    }\n```" in shown
 
 
+def test_what_stands_between_scissors_is_code_and_ends_no_section() -> None:
+    cut = "---%<-----\n  service lmtp {\n\n    port = 24\n  }\n---%<-----\n"
+    shown = read("a.txt", f"Use\n===\n\nOne\n---\nWrite:\n{cut}and\n\nTwo\n---\nwords\n").markdown
+    assert "Write:\n\n```\nservice lmtp {\n\n  port = 24\n}\n```\n\nand\n\n## Two\n\nwords" in shown
+    alone = read("a.txt", "one\n-- >8 --\ntwo\n").markdown
+    assert "one" in alone
+    assert "\ntwo" in alone
+
+
+def test_a_name_in_capitals_behind_another_is_that_of_a_text() -> None:
+    assert read("pigeonhole.NEWS.gz", gzip.compress(b"Words.\n")).markdown == "Words.\n"
+    with pytest.raises(ImportFailure, match="not a supported kind"):
+        read("package.install", "usr/bin")
+
+
 def test_a_rule_alone_is_no_text() -> None:
     assert read("a.txt", "one\n\n-----------\n\ntwo\n").markdown == "one\n\ntwo\n"
 
