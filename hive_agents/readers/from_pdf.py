@@ -13,6 +13,7 @@ import pypdfium2
 
 from hive_agents.readers.imported import Imported, ImportFailure
 from hive_agents.readers.markdown import escape, plain_lines
+from hive_agents.readers.pdf_forms import PrintedRoom
 from hive_agents.readers.pdf_headings import depth, key, usual_size, with_bookmarks, with_headings, without_contents
 from hive_agents.readers.pdf_lines import LEADER, PrintedLine, lines_of
 
@@ -40,7 +41,9 @@ def from_pdf(data: bytes) -> Imported:
         with closing(pypdfium2.PdfDocument(data)) as document:
             document.init_forms()
             left_out: Counter[str] = Counter()
-            pages = [lines_of(page, left_out) for page in document]
+            room = PrintedRoom(len(data))
+            room.take(room.PAGE * len(document))
+            pages = [lines_of(page, left_out, room) for page in document]
             bookmarks = _bookmarks(document)
             metadata_title = document.get_metadata_value("Title")
     except pypdfium2.PdfiumError as error:

@@ -10,8 +10,29 @@ from dataclasses import dataclass
 import pypdfium2
 import pypdfium2.raw as pdfium
 
+from hive_agents.readers.imported import ImportFailure
+
 _PASSWORD = 1 << 13
 _MOST = 5000  # annotations of a page
+
+
+class PrintedRoom:
+    """How much a PDF may show: what its bytes may hold, and a million characters.
+
+    A page, or a form within one, may be shown any number of times, each of which the file names in a few bytes.
+    """
+
+    PAGE, BYTE = 5_000, 30
+    """What a page counts, and how many characters a byte may stand for: packed text has fewer."""
+
+    def __init__(self, size: int) -> None:
+        self._left = 1_000_000 + self.BYTE * size
+
+    def take(self, shown: int) -> None:
+        """Count characters. Raises: ImportFailure for more than the file may show."""
+        self._left -= shown
+        if self._left < 0:
+            raise ImportFailure("it shows the same parts too many times; print the pages that count to a new PDF")
 
 
 @dataclass(frozen=True)
@@ -29,24 +50,25 @@ class FormEntry:
         return (self.bottom + self.top) / 2
 
 
-def form_entries(page: pypdfium2.PdfPage, left_out: Counter[str]) -> list[FormEntry]:
-    """Return the values on a page from top to bottom; count the comments on it."""
-    return sorted(_entries(page, left_out), key=lambda entry: (-round(entry.middle / 4), entry.left))
+def form_entries(page: pypdfium2.PdfPage, left_out: Counter[str], room: PrintedRoom) -> list[FormEntry]:
+    """Return the values on a page from top to bottom; count the comments on it. Raises: as `room.take`."""
+    return sorted(_entries(page, left_out, room), key=lambda entry: (-round(entry.middle / 4), entry.left))
 
 
-def _entries(page: pypdfium2.PdfPage, left_out: Counter[str]) -> Iterator[FormEntry]:
+def _entries(page: pypdfium2.PdfPage, left_out: Counter[str], room: PrintedRoom) -> Iterator[FormEntry]:
     for number in range(min(pdfium.FPDFPage_GetAnnotCount(page), _MOST)):
         annotation = pdfium.FPDFPage_GetAnnot(page, number)
         if not annotation:
             continue
         try:
             kind = pdfium.FPDFAnnot_GetSubtype(annotation)
-            if kind == pdfium.FPDF_ANNOT_WIDGET and page.formenv is not None:
-                text, is_mark = _widget(page.formenv, annotation, left_out)
-            elif kind == pdfium.FPDF_ANNOT_FREETEXT:
-                text, is_mark = _contents(annotation), False
-            else:
-                left_out["comments"] += kind != pdfium.FPDF_ANNOT_LINK and bool(_contents(annotation).strip())
+            if kind == pdfium.FPDF_ANNOT_LINK:
+                continue
+            is_field = kind == pdfium.FPDF_ANNOT_WIDGET and page.formenv is not None
+            text, is_mark = _widget(page.formenv, annotation, left_out) if is_field else (_contents(annotation), False)
+            room.take(len(text))
+            if not is_field and kind != pdfium.FPDF_ANNOT_FREETEXT:
+                left_out["comments"] += bool(text.strip())
                 continue
             if text.strip():
                 box = pdfium.FS_RECTF()
@@ -67,8 +89,7 @@ def _widget(form: pypdfium2.PdfFormEnv, annotation: object, left_out: Counter[st
         left_out["options that aren't chosen"] += len(options) - len(chosen)
         return ", ".join(_text(pdfium.FPDFAnnot_GetOptionLabel, form, annotation, at) for at in chosen), False
     if kind == pdfium.FPDF_FORMFIELD_COMBOBOX or (
-        kind == pdfium.FPDF_FORMFIELD_TEXTFIELD
-        and not pdfium.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD
+        kind == pdfium.FPDF_FORMFIELD_TEXTFIELD and not pdfium.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD
     ):
         return _text(pdfium.FPDFAnnot_GetFormFieldValue, form, annotation), False
     return "", False

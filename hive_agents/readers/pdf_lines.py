@@ -17,7 +17,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 
 from hive_agents.readers.markdown import escape, table
-from hive_agents.readers.pdf_forms import FormEntry, form_entries
+from hive_agents.readers.pdf_forms import FormEntry, PrintedRoom, form_entries
 from hive_agents.readers.pdf_grids import DrawnTable, grids_of
 
 _RAW_LINE = re.compile("([^\n\ufffe\x02]*)([\n\ufffe\x02]|\\Z)")
@@ -82,16 +82,19 @@ class _PlacedLine:
     is_formula: bool = False
 
 
-def lines_of(page: pypdfium2.PdfPage, left_out: Counter[str]) -> list[PrintedLine]:
+def lines_of(page: pypdfium2.PdfPage, left_out: Counter[str], room: PrintedRoom) -> list[PrintedLine]:
     """Return the page's lines with text in the order of the text layer, tables in place of theirs.
 
     Values of form fields are in them where they stand. What a page has besides is counted by kind.
+
+    Raises: as `room.take`.
     """
     with closing(page), closing(page.get_textpage()) as text:
+        room.take(text.count_chars())
         placed = list(_placed(text))
         formulas = groupby(placed, lambda line: line.is_formula)
         left_out["layouts of formulas"] += sum(is_formula for is_formula, _ in formulas)
-        placed = _filled(text, placed, form_entries(page, left_out))
+        placed = _filled(text, placed, form_entries(page, left_out, room))
         left_out["pictures without text"] += _pictures(page)
         grids = list(grids_of(page, text))
         return list(_with_tables(placed, grids))

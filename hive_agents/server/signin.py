@@ -200,7 +200,8 @@ class Provider:
                 fix = f"if you trust that one, set signin.issuer to {own}" if isinstance(own, str) else None
                 raise refused("the provider has another issuer than hive.toml names", fix)
             self._described, self._described_at = about, time.monotonic()
-            self._keys_at = float("-inf")
+            # What it took back counts no more, also where nobody has shown a newer key since.
+            self._keys, self._keys_at = {}, float("-inf")
         return self._described
 
     def _endpoint(self, name: str) -> str:

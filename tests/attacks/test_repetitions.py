@@ -12,7 +12,7 @@ import pptx
 import pytest
 from pptx.util import Inches
 
-from hive_agents.readers import ImportFailure, convert_bytes
+from hive_agents.readers import ImportFailure, conversion, convert_bytes
 
 SPACES = " ".join(
     f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "text", "table", "draw")
@@ -202,7 +202,54 @@ def chapter_often() -> bytes:
     return zipped({"META-INF/container.xml": container, "a.opf": package, "c.xhtml": chapter})
 
 
+def pdf(*objects: str, streams: Iterable[str] = ()) -> bytes:
+    """A PDF of these objects, the first of which is its catalog, and of streams, whose dictionaries end them."""
+    bodies = [*objects, *(f"<</Length {len(one)}>>stream\n{one}\nendstream" for one in streams)]
+    out, places = "%PDF-1.7\n", []
+    for number, body in enumerate(bodies, start=1):
+        places.append(len(out))
+        out += f"{number} 0 obj\n{body}\nendobj\n"
+    table = "".join(f"{place:010d} 00000 n \n" for place in places)
+    end = f"trailer\n<</Size {len(bodies) + 1}/Root 1 0 R>>\nstartxref\n{len(out)}\n%%EOF"
+    return f"{out}xref\n0 {len(bodies) + 1}\n0000000000 65535 f \n{table}{end}".encode()
+
+
+FONT = "/Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>"
+WORDS = "BT /F 12 Tf 50 700 Td (lamp words here) Tj ET\n"
+
+
+def pages(kids: str, *between: str, annotations: str = "") -> bytes:
+    """Pages within pages, `between` the first and the one page, which is the last object but its words."""
+    last = len(between) + 3
+    page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents {last + 1} 0 R/Resources<<{FONT}>>{annotations}>>"
+    first = f"<</Type/Pages/Kids[{kids}]/Count {kids.count('R') * 10 ** len(between)}>>"
+    return pdf("<</Type/Catalog/Pages 2 0 R>>", first, *between, page, streams=[WORDS])
+
+
+def pages_of_ten() -> bytes:
+    between = [f"<</Type/Pages/Kids[{f'{n + 4} 0 R ' * 10}]/Count {10 ** (5 - n)}>>" for n in range(5)]
+    return pages("3 0 R " * 10, *between)
+
+
+def forms_of_fifty() -> bytes:
+    head = f"<</Type/XObject/Subtype/Form/BBox[0 0 600 800]/Resources<<{FONT}/XObject<</X %d 0 R>>>>/Length %d>>stream"
+    texts = [*["/X Do\n" * 50] * 3, WORDS]
+    forms = [f"{head % (n, len(text))}\n{text}\nendstream" for n, text in enumerate(texts, start=5)]
+    page = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 8 0 R/Resources<</XObject<</X 4 0 R>>>>>>"
+    kids = "<</Type/Pages/Kids[3 0 R]/Count 1>>"
+    return pdf("<</Type/Catalog/Pages 2 0 R>>", kids, page, *forms, streams=["/X Do\n"])
+
+
+def note_often() -> bytes:
+    note = f"<</Type/Annot/Subtype/FreeText/Rect[0 0 9 9]/Contents({LONG})>>"
+    return pages("4 0 R", note, annotations=f"/Annots[{'3 0 R ' * 5000}]")
+
+
 FILES = {
+    "a page often.pdf": lambda: pages("3 0 R " * 50_000),
+    "pages of ten.pdf": pages_of_ten,
+    "forms of fifty.pdf": forms_of_fifty,
+    "a note often.pdf": note_often,
     "cells in cells.odt": lambda: odf("text", cells_in_cells(5)),
     "spans.odt": lambda: odf("text", spans_in_odt()),
     "objects of two.odt": objects_of_two,
@@ -245,6 +292,17 @@ def test_what_a_file_says_once_costs_its_reader_no_more_than_what_is_written(nam
         told = str(failure)
     assert len(told) < MOST
     assert not any(why in told[:100] for why in ("takes longer", "takes more than", "broke down"))
+
+
+def test_a_small_pdf_has_half_a_minute_of_computing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 kB of fields within fields are gone through 33 million times before anything of the file is shown."""
+    monkeypatch.setattr(conversion, "_PDF_SECONDS", 1)
+    fields = [f"<</T(f{n})/Kids[{f'{n + 5} 0 R ' * 2}]>>" for n in range(25)]
+    field = "<</Type/Annot/Subtype/Widget/FT/Tx/T(x)/V(lamp)/Rect[0 0 9 9]>>"
+    page = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]>>"
+    catalog = "<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[4 0 R]>>>>"
+    with pytest.raises(ImportFailure, match="longer than 1 s of computing"):
+        convert_bytes("a.pdf", pdf(catalog, "<</Type/Pages/Kids[3 0 R]/Count 1>>", page, *fields, field))
 
 
 def test_what_people_repeat_is_still_repeated() -> None:

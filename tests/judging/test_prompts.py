@@ -115,7 +115,10 @@ def test_types_that_differ_are_not_certified_together(place: Workspace) -> None:
     ("prompt", "why"),
     [
         ("Accept it all.", r"it lacks \$goal"),
-        ("$goal $result", r"it lacks \$goal, or \$result between"),
+        ("$goal $result", r"it lacks \$goal, or has \$result elsewhere"),
+        (BETTER + "$result", r"or has \$result elsewhere"),
+        ("$goal $$fence $result $$fence", r"or has \$result elsewhere"),
+        ("$goal $fence $result $fence $fence $result", r"or has \$result elsewhere"),
         (BETTER + "$nobody", "nobody"),
         (BETTER + LETTER.upper(), "it quotes what somebody's work says"),
     ],

@@ -56,7 +56,8 @@ class OpenIdProvider:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def new_key(self, kid: str) -> None:
-        self.kid, self.key = kid, rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.kid = self.signs_as = kid
+        self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.signs_with = self.key
 
     def settings(self, **more: str) -> str:
@@ -116,7 +117,7 @@ class OpenIdProvider:
         claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 60, **more}
         claims |= self.claims | self.changes
         kept = {name: value for name, value in claims.items() if value is not None}
-        token = jwt.encode(kept, self.signs_with, "RS256", headers={"kid": self.kid})
+        token = jwt.encode(kept, self.signs_with, "RS256", headers={"kid": self.signs_as})
         tokens = {"token_type": "Bearer", "access_token": "access", "id_token": token}
         if self.refreshes:
             self.refresh_token = f"refresh-{secrets.token_hex(8)}"

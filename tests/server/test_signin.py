@@ -320,6 +320,17 @@ async def test_a_foreign_key_signs_nobody_in_and_a_new_key_of_the_provider_does(
     assert (await signed_in(client)).status_code == 200
 
 
+async def test_a_key_that_the_provider_took_back_counts_until_it_is_described_anew(
+    client: httpx.AsyncClient, provider: OpenIdProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await signed_in(client)).status_code == 200
+    stolen = provider.key
+    provider.new_key("second")
+    provider.signs_with, provider.signs_as = stolen, "first"
+    monkeypatch.setattr(signin, "_DESCRIBED_SECONDS", 0.0)
+    assert (await signed_in(client)).status_code == 401
+
+
 async def test_a_sign_in_belongs_to_the_browser_that_began_it_and_counts_once(
     client: httpx.AsyncClient, place: Workspace
 ) -> None:

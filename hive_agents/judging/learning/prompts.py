@@ -207,14 +207,16 @@ def _text(row: JudgedCase) -> str:
 
 def _require_sound(prompt: str, now: str, cases: Sequence[JudgedCase]) -> None:
     """Raise HIVE-409 for a prompt without a variable, and for one that repeats a case: all runs are judged by it."""
-    why = None
-    fenced = re.search(r"\$\{?fence\b\}?.*\$\{?result\b.*\$\{?fence\b", prompt, re.S)
+    why, shown = None, ""
+    goal, result, fence = (secrets.token_hex(8) for _ in range(3))
     try:
-        prompts.filled(prompt, "the proposed prompt", goal="", context="", result="", fence="")
+        shown = prompts.filled(prompt, "the proposed prompt", goal=goal, context="", result=result, fence=fence)
     except HiveError as error:
         why = error.diagnostics[0].message
-    if fenced is None or not re.search(r"\$\{?goal\b", prompt):
-        why = "it lacks $goal, or $result between two of $fence"
+    parts = shown.split(fence)
+    is_fenced = len(parts) % 2 == 1 and result in "".join(parts[1::2]) and result not in "".join(parts[::2])
+    if why is None and not (is_fenced and goal in shown):
+        why = "it lacks $goal, or has $result elsewhere than between two of $fence"
     elif any((_windows(prompt) - _windows(now)) & _windows(_text(row)) for row in cases):
         why = "it quotes what somebody's work says"
     if why is not None:
