@@ -146,6 +146,20 @@ async def test_the_sum_of_many_files_stands_above_their_rows(place: Workspace) -
             await require_fit(page)
 
 
+async def test_what_came_of_an_upload_is_told_after_its_last_file_and_leads_to_a_question(place: Workspace) -> None:
+    """The page isn't left for the first files that are ready while others are still sent."""
+    files = [[f"n{n}.md", f"# Note {n}\n\nBees dance."] for n in range(60)]
+    async with served(place) as client, chromium() as browser, opened(browser, client, place) as page:
+        await page.goto("/documents")
+        await page.evaluate(DROP, [*files, ["b.xyz", "?"]])
+        told = page.locator("#uploads-sum")
+        await expect(told).to_contain_text("60 of 61 files ready · 1 not taken")
+        await expect(page.locator(".documents").get_by_text("b.xyz")).to_be_visible()
+        await require_fit(page)
+        await told.get_by_role("link", name="Ask something").click()
+        await expect(page.locator("#text")).to_be_visible()
+
+
 async def test_the_owner_of_other_peoples_documents_reads_why_there_is_none(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place, roles=("http",)) as client:

@@ -5,6 +5,7 @@
 
   const AT_ONCE = 50;
   const DONE = 4000; // how long a row that succeeded stays
+  const SUM = "hive:uploads"; // what came of them, for the page that is opened next
   const zone = () => document.getElementById("drop");
   const list = () => document.getElementById("uploads");
   const words = () => JSON.parse(zone().dataset.words);
@@ -29,13 +30,15 @@
     const rows = [...list().children];
     const of = (...statuses) => rows.filter((row) => statuses.includes(row.dataset.status)).length;
     const [ready, left, all] = [of("indexed"), of("failed", "skipped"), rows.length];
+    const over = ready > 0 && ready + left === all;
     const place = document.getElementById("uploads-sum");
-    place.classList.toggle("hidden", all < 2);
+    place.classList.toggle("hidden", all < 2 && !over);
+    place.querySelector("[data-next]")?.toggleAttribute("hidden", !over);
     const words = zone().dataset.sum.replace("{n}", ready).replace("{all}", all);
     const text = left ? `${words} · ${zone().dataset.sumLeft.replace("{n}", left)}` : words;
     const line = place.querySelector("[data-sum]");
     if (line.textContent !== text) line.textContent = text;
-    Object.assign(place.querySelector("progress"), { max: all || 1, value: ready + left });
+    Object.assign(place.querySelector("progress"), { max: all || 1, value: ready + left, hidden: over });
   }
 
   function rowOf(name) {
@@ -59,23 +62,27 @@
       });
       if (!made.ended_at) return;
       source.close();
-      ended(made, rows);
+      ended();
     };
   }
 
-  function ended(made, rows) {
-    const fine = made.files.filter((file) => file.status === "indexed").length;
-    hive.tell(zone().dataset.told.replace("{n}", fine).replace("{all}", made.files.length));
+  // Another page would end what is still on its way: that comes after the last file.
+  function ended() {
+    const rows = [...list().children];
+    const fine = rows.filter((row) => row.dataset.status === "indexed").length;
+    if (rows.some((row) => ["uploading", "waiting", "converting"].includes(row.dataset.status))) return;
+    const told = zone().dataset.told.replace("{n}", fine).replace("{all}", rows.length);
     const then = zone().dataset.then;
     if (then && fine) {
       // The list of documents has what failed, too, with its reason.
-      location.assign(fine === made.files.length || then === location.pathname ? then : "/documents");
+      const there = fine === rows.length || then === location.pathname ? then : "/documents";
+      if (there === "/documents") sessionStorage.setItem(SUM, document.querySelector("#uploads-sum [data-sum]").textContent);
+      hive.tellNext(told);
+      location.assign(there);
       return;
     }
-    if (document.getElementById("documents")) window.setTimeout(() => {
-      rows.forEach((row) => row.remove());
-      sum();
-    }, DONE);
+    hive.tell(told);
+    if (document.getElementById("documents")) window.setTimeout(() => rows.forEach((row) => row.remove()), DONE);
   }
 
   async function upload(files) {
@@ -112,6 +119,7 @@
     } catch (error) {
       rows.forEach((row) => show(row, "failed", error.message));
       hive.explain(error);
+      ended();
     }
   }
 
@@ -190,7 +198,16 @@
   document.addEventListener("DOMContentLoaded", () => {
     if (!zone()) return;
     const open = [...list().querySelectorAll("[data-import]")];
+    const before = sessionStorage.getItem(SUM);
+    sessionStorage.removeItem(SUM);
     sum();
+    if (before && !open.length) {
+      const place = document.getElementById("uploads-sum");
+      place.classList.remove("hidden");
+      place.querySelector("[data-sum]").textContent = before;
+      place.querySelector("progress").hidden = true;
+      place.querySelector("[data-next]")?.removeAttribute("hidden");
+    }
     for (const id of new Set(open.map((row) => row.dataset.import))) {
       follow(`/api/imports/${encodeURIComponent(id)}/events`, open.filter((row) => row.dataset.import === id));
     }
