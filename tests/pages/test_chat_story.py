@@ -126,6 +126,14 @@ async def test_filters_options_edits_and_opinions_go_on_in_the_thread(tmp_path: 
             await page.locator("#beside [data-close]").click()
             card = third.locator(".result").first
             await card.get_by_text("Say what you think of it").click()
+            await card.get_by_label("This result is").select_option(label="the right document, but the wrong passage")
+            await card.get_by_label("Why (if you like)").fill("it is the table below")
+            async with page.expect_request("**/api/feedback") as said:
+                await card.get_by_role("button", name="Send").click()
+            body = (await said.value).post_data_json
+            assert (body["verdict"], body["comment"]) == (
+                "relevant", "The document answers; the passage that was shown doesn't. it is the table below"
+            )  # fmt: skip
             await card.get_by_label("This result is").select_option("wrong_document")
             await card.get_by_label("Why (if you like)").fill("it is about glass")
             await card.get_by_role("button", name="Send").click()

@@ -118,6 +118,9 @@ async def test_every_page_tells_how_many_labels_are_missing_as_the_gate_does(tmp
             assert (f"about {missing} more labels" in reason.message) if reason else not missing
             told = [(await client.get(path, headers=root)).text for path in ("/golden", "/optimize")]
             assert [f"about {missing} more labels are missing" in page for page in told] == [missing > 0] * 2
+            labelling = (await client.get("/golden/label?query=token", headers=root)).text
+            assert ("enough to prove a gain" in labelling) == (not missing)
+            assert f"about {missing} more are missing" in labelling or not missing
             home = (await client.get("/", headers=root)).text
             assert (f"{n} of about {n + missing} questions are labelled" in home) == (missing > 0)
 

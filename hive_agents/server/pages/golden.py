@@ -72,7 +72,15 @@ def label(call: Call) -> dict[str, Any]:
     query = " ".join(call.request.query_params.get("query", "").split())
     unlabelled = golden.open_to_label(call).questions
     shown = golden.label_pool(call, golden.Pool(query=query[:1000])) if query else None
-    return {"pool": shown, "keys": KEYS, "next": next((one for one in unlabelled if one != query), None)}
+    labelled, missing = golden.labels_left(call)
+    return {
+        "pool": shown,
+        "keys": KEYS,
+        "labelled": labelled,
+        "missing": missing,
+        "waiting": len(unlabelled),
+        "next": next((one for one in unlabelled if one != query), None),
+    }
 
 
 @pages.get("/golden/feedback", REVIEWER, "golden_feedback.html")

@@ -2,7 +2,7 @@
 (() => {
   "use strict";
 
-  const PAGE = 10;
+  const PAGE = 5;
   const KEYS = { r: "relevant", d: "distractor", i: "irrelevant", s: "skipped" };
   const MARKS = ["relevant", "distractor", "irrelevant"];
   const box = document.getElementById("label");
