@@ -77,6 +77,18 @@ def test_each_fault_has_its_check(tmp_path: Path) -> None:
     assert any("HIVE-103" in check["message"] for check in ran.json["checks"])
 
 
+def test_open_mode_is_a_risk_only_where_a_server_has_keys_for_others(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    keys = "[[access.keys]]\nkid='a'\nalg='HS256'\nsecret_ref='env:X'\n"
+    for settings, status, told in (("", "ok", "A risk only where"), (keys, "warn", "A risk, as access.keys")):
+        (workspace.root / "hive.toml").write_text(f'[access]\nmode = "open"\n{settings}')
+        checks = hive("doctor", "-w", workspace.root, "--json").json["checks"]
+        (open_mode,) = [one for one in checks if "access.mode is open" in one["message"]]
+        assert open_mode["status"] == status
+        assert told in open_mode["message"]
+        assert "the people whom access/ names read what is theirs alone" in open_mode["message"]
+
+
 def test_a_fault_that_several_parts_meet_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = copied_sample(tmp_path / "w")
     hive("index", "-w", workspace.root)

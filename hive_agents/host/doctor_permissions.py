@@ -64,7 +64,7 @@ def permissions(workspace: Workspace, *, names_documents: bool = True) -> Iterat
 def _readers(workspace: Workspace, rules: AccessRules, names_documents: bool) -> Iterator[Check]:
     """Yield undeclared tenants, invalid labels, and documents without readers."""
     if is_open(workspace):
-        yield from _open(rules)
+        yield _open(workspace, rules)
         return
     if workspace.settings.access.mode == "open":
         message = "access.mode is open no longer, because access/ names people: each reads what is theirs"
@@ -103,13 +103,20 @@ def _readers(workspace: Workspace, rules: AccessRules, names_documents: bool) ->
         yield Check("permissions", "ok", f"each of {len(documents)} documents has readers")
 
 
-def _open(rules: AccessRules) -> Iterator[Check]:
-    if rules.principals:
-        message = "access.mode is open although access/ names people: whoever works on this machine reads everything"
-        fix = 'take mode = "open" out of hive.toml, or let it end with until_named = true'
-        yield Check("permissions", "warn", message, fix)
-    else:
-        yield Check("permissions", "ok", "access.mode is open: whoever works on this machine reads every document")
+def _open(workspace: Workspace, rules: AccessRules) -> Check:
+    """Return what open mode lets whom read: on one person's machine nothing more than its files do.
+
+    Keys of tokens are for a server that others reach, whose machine may be worked on by people who may not read all.
+    """
+    message = "access.mode is open: whoever works on this machine reads every document"
+    if not rules.principals:
+        return Check("permissions", "ok", message)
+    message += "; the people whom access/ names read what is theirs alone"
+    if uses_local_key(workspace):
+        return Check("permissions", "ok", f"{message}. A risk only where somebody else works with your account here")
+    message += ". A risk, as access.keys are those of a server for others: it is kept to this machine until this ends"
+    fix = 'take mode = "open" out of hive.toml, or let it end with until_named = true'
+    return Check("permissions", "warn", message, fix)
 
 
 def nobody_sees(workspace: Workspace) -> bool:
