@@ -25,11 +25,15 @@ def places(relative: PurePosixPath) -> Iterator[str]:
     >>> names = places(PurePosixPath("HR Team/Leave Policy (2024).docx"))
     >>> [next(names) for _ in range(3)]
     ['hr-team/leave-policy-2024.md', 'hr-team/leave-policy-2024-docx.md', 'hr-team/leave-policy-2024-2.md']
+    >>> next(places(PurePosixPath("lib.NEWS.gz")))
+    'lib-news.md'
     """
     relative = _legible(relative)
     stem, suffix = relative.stem, relative.suffix
     if suffix == ".gz":
         stem, suffix = PurePosixPath(stem).stem, PurePosixPath(stem).suffix or suffix
+    if suffix.lower() not in KINDS and is_plain_name(suffix[1:]):  # it says what the text is, not how it is written
+        stem, suffix = f"{stem}-{suffix[1:]}", ""
     *folders, name = [_slug(part) for part in (*relative.parts[:-1], stem)]
     yield "/".join([*folders, f"{name}.md"])
     if suffix:
