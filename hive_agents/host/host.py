@@ -189,7 +189,7 @@ class Host:
         search = self.dispatcher.engine
         kinds = list(search.breakers)
         checks: dict[str, Callable[[], None]] = {kind: partial(search.greet, kind) for kind in kinds}
-        checks["the records"] = self._require_records
+        checks["the records"] = partial(self.require_fit, self.workspace)
         *greeted, written = await asyncio.gather(*(self._checked(*check) for check in checks.items()))
         self.engines = {kind: "away" if away else "ok" for kind, away in zip(kinds, greeted, strict=True)}
         away = [fault for of_engine in greeted for fault in of_engine]
@@ -212,14 +212,14 @@ class Host:
             return error.diagnostics
         return []
 
-    def _require_records(self) -> None:
+    def require_fit(self, workspace: Workspace) -> None:
         """Raise HIVE-402, 403 or 407 for records that can't be written, or were moved away, and HIVE-431 where other
         keys of tokens than this host's are trusted by now: nobody who asks is let in then."""
-        if "http" in self.roles and not is_trusted(self.workspace, *TOKENS):
+        if "http" in self.roles and not is_trusted(workspace, *TOKENS):
             message = "hive.toml has other settings of tokens since this host began, and it lets nobody in"
             raise HiveError.of("HIVE-431", message, fix="start this host again")
-        require_writable(self.workspace.records, READY_SECONDS)
-        with connected(self.workspace.records) as connection:
+        require_writable(workspace.records, READY_SECONDS)
+        with connected(workspace.records) as connection:
             if (target := moved_to(connection)) is not None:
                 raise moved(target, "hive.toml")
 

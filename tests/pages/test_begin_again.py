@@ -40,9 +40,11 @@ async def test_a_server_does_not_end_for_settings_with_which_it_could_not_begin(
         async with httpx.AsyncClient(base_url=url, timeout=60) as owner:
             await owner.get(link)
             right = toml.read_text(encoding="utf-8")
-            for wrong in ("[server", '[server]\nport = "many"\n', '[[access.keys]]\nkid = "new"\nalg = "HS256"\n'):
+            away = '[storage]\nurl = "postgresql://hive@127.0.0.1:1/hive"\nworkspace = "one"\n'
+            broken = ("[server", '[server]\nport = "many"\n', '[[access.keys]]\nkid = "new"\nalg = "HS256"\n', away)
+            for wrong in broken:
                 toml.write_text(f"{right}\n{wrong}", encoding="utf-8")
-                assert (await sent(owner, "/settings/restart", back="models")).status_code in (400, 403, 422), wrong
+                assert (await sent(owner, "/settings/restart", back="models")).status_code in (400, 422, 503), wrong
                 assert (await owner.get("/healthz")).status_code == 200
             toml.write_text(right, encoding="utf-8")
             assert (await sent(owner, "/settings/restart", back="models")).status_code == 303

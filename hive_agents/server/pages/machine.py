@@ -99,6 +99,7 @@ async def restart(call: Call) -> Response:
     require_owner(call)
     place, state = anew(call), call.request.app.state
     await call.in_thread(state.listener.require_fit, place)
+    await call.in_thread(call.host.require_fit, place)
     call.host.restart(place)
     await state.closing.wait()  # or this server would answer what the browser asks for next
     answer = seen_other(f"{BACK_TO.get(call.sent('back'), MODELS)}?done=restarted")
