@@ -278,7 +278,8 @@ def _summary(
 ) -> str:
     total = int(scores.distractors.sum())
     parts = [
-        f"nUDCG {mean:.2f}; {total} distractors in {int((scores.distractors > 0).sum())} of {len(scores.nudcg)} queries"
+        f"quality of the lists {mean:.2f}; "
+        f"{total} distractors in {int((scores.distractors > 0).sum())} of {len(scores.nudcg)} queries"
     ]
     if exclusions:
         best = exclusions[0]

@@ -24,6 +24,7 @@ SETTINGS = (
     ("boosts.status", {"draft": 0.5}, {"draft": 2.0}), ("boosts.updated", None, {"half_life_days": 90.0}),
     ("boosts.status", {"draft": 0.5}, None), ("filters.status", None, {"not": ["draft"]}),
     ("filters.status", ["draft"], None), ("filters.status", None, ["draft"]), ("filters.status", None, "draft"),
+    ("retrieval.top_k", 10, 1),
     ("filters.updated", None, {"gte": "2026-01-01"}), ("retrieval.method", "hybrid", "keyword"),
     ("retrieval.method", "keyword", "vector"), ("retrieval.method", "vector", "hybrid"),
     ("retrieval.per_document", 2, None), ("abstain.min_cosine", 0.3, None), ("lift.weight", None, 0.0),

@@ -85,6 +85,9 @@ async def test_the_form_offers_the_folders_people_and_groups_that_there_are(
     form["people"] = ["ann", "zoe, ann"]
     shown = html.unescape((await sent(client, READERS, **form, groups=["lab", ""])).text)
     assert '"match": "open/inner/**", "view": ["user:ann", "user:zoe", "group:lab"]' in shown
+    assert "ann, zoe, lab will read what is in open/inner/" in shown
+    everybody = html.unescape((await sent(client, READERS, **form | {"folder": "documents", "everybody": "1"})).text)
+    assert "Everybody of acme will read what is in documents/" in everybody
     everything = html.unescape((await sent(client, READERS, **form | {"folder": "documents"})).text)
     assert '"match": "**"' in everything
     later = html.unescape((await sent(client, READERS, **form, new_folder="later")).text)

@@ -59,10 +59,10 @@ def _told(language: str, tell: Callable[..., str], path: str, a: Any, b: Any) ->
         yield tell("lift.enabled.off") if b == 0 else tell(path, times=_times(language, tell, b))
     elif path in MOVED:
         yield tell(f"{path}.{_direction(a, b)}")
+    elif f"effect.{path}.{b}" in texts():  # one of few values
+        yield tell(f"{path}.{b}", a=_shown(a))
     elif path in NAMED and b is not None:
         yield tell(path, a=_shown(a), b=b)
-    elif f"effect.{path}.{b}" in texts():  # one of few values
-        yield tell(f"{path}.{b}")
     elif path == "retrieval.per_document":
         yield tell(path, n=b)
     else:

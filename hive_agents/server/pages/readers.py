@@ -79,8 +79,12 @@ def change_readers(call: Call) -> dict[str, Any] | Response:
         if joining:
             call.freshness.changed()
 
+    who = ", ".join(one.partition(":")[2] for one in view if one != "tenant")
+    told: list[tuple[str, dict[str, Any]]] = [("shares", {"who": who})] if who else []
+    told += [("shares_all", {"tenant": tenant})] if "tenant" in view else []
+    of_folder = [(name, values | {"folder": match.removesuffix(ALL) or "documents/"}) for name, values in told]
     done = "written" if view else "removed"
-    return changed(call, made, READERS, done, then=join, entries=True, joins=len(joining))
+    return changed(call, made, READERS, done, then=join, entries=True, joins=len(joining), told=of_folder)
 
 
 def _folders(call: Call) -> list[str]:
