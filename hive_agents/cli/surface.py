@@ -237,7 +237,8 @@ class Surface:
         # The warning that there is no embedding model is for whoever builds an index, not for each search.
         self.warn(warning for warning in report.warnings if changed or warning.code != "HIVE-401")
         for name in report.waiting:
-            message = f'collection "{name}" changed; searches use the index as it was until the new one is proved'
+            what = f'collection "{name}", or how this release reads it, changed'
+            message = f"{what}; searches use the index as it was until the new one is proved"
             fix = 'run `hive index` to prove it, or `hive index --accept --reason "…"` to switch now'
             self.warn([Diagnostic("HIVE-406", message, f"collections/{name}.json", fix=fix, severity="warning")])
         for skipped in report.skipped:

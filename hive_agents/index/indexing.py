@@ -443,7 +443,7 @@ class _Indexer:
         changes = []
         if old.recipe != wanted.digest:
             changes.append(
-                "its fields, its chunking, the language or the analyzer changed: every document is read anew"
+                "its fields, its chunking, the language or the reading of words changed: every document is read anew"
             )
         if old.embedding_model != wanted.model_id:
             changes.append(
