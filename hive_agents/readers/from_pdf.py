@@ -161,7 +161,7 @@ def _blocks(lines: list[PrintedLine], left_out: Counter[str]) -> Iterator[str]:
         if leader:  # of a table of contents: drop the dots and the page
             text = text[: leader.start()]
             left_out[_RUNNING] += leader["page"] is not None
-        if _HYPHENATED.search(paragraph) and text[:1].islower():
+        if _HYPHENATED.search(paragraph[-2:]) and text[:1].islower():
             paragraph = paragraph[:-1] + text
         else:
             paragraph = f"{paragraph} {text}".strip()

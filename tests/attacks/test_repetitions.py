@@ -12,7 +12,7 @@ import pptx
 import pytest
 from pptx.util import Inches
 
-from hive_agents.readers import ImportFailure, conversion, convert_bytes
+from hive_agents.readers import ImportFailure, conversion, convert_bytes, from_pdf
 
 SPACES = " ".join(
     f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "text", "table", "draw")
@@ -303,6 +303,23 @@ def test_a_small_pdf_has_half_a_minute_of_computing(monkeypatch: pytest.MonkeyPa
     catalog = "<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[4 0 R]>>>>"
     with pytest.raises(ImportFailure, match="longer than 1 s of computing"):
         convert_bytes("a.pdf", pdf(catalog, "<</Type/Pages/Kids[3 0 R]/Count 1>>", page, *fields, field))
+
+
+def test_each_line_of_a_pdf_is_looked_at_and_not_all_that_stands_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """60,000 words, each a line of its own, took their reader all of its time."""
+    looked_at = []
+
+    class Noted:
+        def search(self, text: str) -> None:
+            looked_at.append(len(text))
+
+    monkeypatch.setattr(from_pdf, "_HYPHENATED", Noted())
+    words = "".join(f"1 0 0 1 {n * 37 % 590} {n * 91 % 790} Tm (lamp) Tj\n" for n in range(600))
+    page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R/Resources<<{FONT}>>>>"
+    kids = "<</Type/Pages/Kids[3 0 R]/Count 1>>"
+    file = pdf("<</Type/Catalog/Pages 2 0 R>>", kids, page, streams=[f"BT /F 4 Tf\n{words}ET"])
+    assert from_pdf.from_pdf(file).markdown.count("lamp") == 600
+    assert sum(looked_at) < 600 * len("lamp ")
 
 
 def test_what_people_repeat_is_still_repeated() -> None:
