@@ -20,11 +20,12 @@ def end(
         str | None, typer.Option("--tenant", help="Their tenant (default: as access/*.json says).")
     ] = None,
 ) -> None:
-    """End a person's tokens and sessions on all hosts, their open streams, and the runs that act as them.
+    """End a person's tokens and sessions on all hosts, their open streams, and the runs that act as them; delete the
+    files that they dropped into conversations.
 
     Whoever access/*.json still names can sign in again.
     """
-    from hive_agents import runs
+    from hive_agents import copilot
     from hive_agents.access import AccessRules, asked_by, local_user
     from hive_agents.base import HiveError
 
@@ -36,6 +37,6 @@ def end(
     if holder is not None and tenant != holder.tenant:
         raise HiveError.of("HIVE-415", f"{holder.user} administers {holder.tenant} alone", fix="leave --tenant out")
     by = local_user() if holder is None else asked_by(holder.user)
-    ended = runs.end_person(place, user, tenant, by)
+    ended = copilot.end_person(place, user, tenant, by)
     shown = ", ".join(count(number, what.removesuffix("s")) for what, number in ended.items())
     surface.show(ended, f"ended of {user} of {tenant}: {shown}")

@@ -20,7 +20,8 @@ _SEARCHED = ("MetadataOnly", "ContentOnly", "Hybrid")
 
 
 def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[RenderableType]:
-    """Yield a reply's filters, notice, question, answer and results, their limits, and the way to the next page."""
+    """Yield a reply's filters, notice, question, answer, passages of the reader's files and results, their limits, and
+    the way to the next page."""
     if reply["filters"]:
         yield styled(safe_text(f"filtered by {in_words(reply['filters'])}"), "dim")
     if reply["notice"]:
@@ -31,6 +32,9 @@ def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[Render
         yield styled(safe_text(f"  {number}. {option}"), "")
     if reply["answer"]:
         yield styled(safe_text(reply["answer"]), "")
+    for one in reply.get("files", ()):
+        yield styled(safe_text(f"your file {one['name']}"), "bold cyan")
+        yield marked(one["excerpt"])
     if reply["results"]:
         yield from results_table(reply["results"], one_document=reply["route"] == "documents.doc_context")
     if reply["strategy"] in _SEARCHED:

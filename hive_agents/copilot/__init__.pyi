@@ -8,6 +8,11 @@ from .context import (
     CopilotContext as CopilotContext,
 )
 from .documents import declared as declared
+from .dropped import (
+    DroppedFile as DroppedFile,
+    end_person as end_person,
+    forget_unused_files as forget_unused_files,
+)
 from .feedback import (
     ANSWER_VERDICTS as ANSWER_VERDICTS,
     VERDICTS as VERDICTS,

@@ -10,6 +10,7 @@ from hive_agents.access import OPERATORS, RESERVED, Principal, Standing, ViewGat
 from hive_agents.base import HiveError, NotFound
 from hive_agents.copilot import drafting, feedback
 from hive_agents.copilot.documents import declared, document_filters, require_known
+from hive_agents.copilot.dropped import DroppedFile, DroppedFiles
 from hive_agents.copilot.follow_ups import FollowUp, follow_ups
 from hive_agents.copilot.foreign import searched_for
 from hive_agents.copilot.plan import DocumentFilter, SearchStrategy
@@ -105,6 +106,8 @@ class Chat:
         require_question(request)
         if self.thread_id is None:
             self.thread_id = self._threads.create(request.text)
+        else:
+            self._threads.name(self.thread_id, request.text)
         run = QuestionRun.start(
             self.workspace,
             self._standing.of_today(self.reader),
@@ -128,9 +131,11 @@ class Chat:
         # Models take seconds, in which a token or a permission can end; a figure is made where it is rendered.
         if session.meter.calls or turn.outcome.tally is not None:
             self._recognise()
-            return render_reply(session.index, self.gate, turn, conclusion.model_answer, session.vocabulary)
+            answer = conclusion.model_answer
+            return render_reply(session.index, self.gate, turn, answer, session.vocabulary, self._files(turn.thread_id))
         text = conclusion.answer.text if conclusion.answer else None
-        return fresh_reply(session.index, turn, text, conclusion.rows, session.vocabulary)
+        files = self._files(turn.thread_id)
+        return fresh_reply(session.index, turn, text, conclusion.rows, session.vocabulary, files)
 
     def transcript(self, last: int | None = None) -> list[dict[str, Any]]:
         """Return the replies of the thread, or the `last` ones, rendered as they may be seen now.
@@ -152,7 +157,28 @@ class Chat:
     def _render(self, turn: Turn, *, unfold: bool = False) -> dict[str, Any]:
         answer = self._threads.answer(turn.run_id)
         vocabulary = vocabulary_of(self._certain())
-        return render_reply(self._scope(), self.gate, turn, answer, vocabulary, unfold=unfold)
+        files = self._files(turn.thread_id)
+        return render_reply(self._scope(), self.gate, turn, answer, vocabulary, files, unfold=unfold)
+
+    @property
+    def files(self) -> DroppedFiles:
+        """The files of the conversation. Raises: HIVE-409 where none has begun."""
+        self._recognise()
+        if self.thread_id is None:
+            raise HiveError.of("HIVE-409", "no conversation has begun", fix="ask, or name one of yours", exit_code=2)
+        return self._files(self.thread_id)
+
+    def _files(self, thread_id: str) -> DroppedFiles:
+        return DroppedFiles(self.workspace, self.reader, thread_id)
+
+    def drop(self, name: str, data: bytes) -> DroppedFile:
+        """Have a file searched by the questions of this conversation from now on.
+
+        Raises: HIVE-105 with the reason why it can't be read, HIVE-402 while another file is being read, HIVE-409
+        where the conversation is gone, HIVE-433 where as much is kept as may be.
+        """
+        passages = self.files.convert(name, data)
+        return self.files.add(name, passages)  # reading takes a while, in which a right may end
 
     def follow_ups(self, run_id: str) -> list[FollowUp]:
         """Return what may be asked after a turn, from what the reader may view now; nothing where the turn shows

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import Principal, verify
+from hive_agents.copilot.dropped import DroppedFiles
 from hive_agents.copilot.router import reread
 from hive_agents.copilot.session import Request, TurnSession
 from hive_agents.copilot.threads import ThreadStore, past_turns
@@ -69,6 +70,7 @@ class CopilotContext:
                 run_id,
                 Request.model_validate(request),
                 engine=engine,
+                files=None if self.thread_id is None else DroppedFiles(self.place, self.reader, self.thread_id),
                 scripts=self.scripts,
                 build_judge=partial(self._judge, run_id),
             )

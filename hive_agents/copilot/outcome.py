@@ -55,14 +55,15 @@ class AnswerJudgment(Format):
 class TurnOutcome(Format):
     """The stored outcome of a turn, from which its reply is rendered again, within current permissions.
 
-    `rests_on` lists every document whose text an answer was made from, cited or not; `named` the values of fields that
-    the turn reveals beyond the reader's words, `shared` the fields that have a value of a filter, too; `corrected` maps
-    mistyped words to corrections; `unknown` are words that no document has, `unknown_version` a version that none is
-    of. `left_out` tells that the active config's filters exclude all documents that the plan's filters match,
-    `by_words` that embeddings were unavailable, `by_own_index` that the engine of words was, `away_since` since when an
-    engine is, `by_meaning` that results could only be found by meaning: no document has the words, or they are of
-    another language. `count` is the number of documents where that was asked; `tally` a figure over the documents that
-    meet the filters, computed when the turn is rendered. With `unfold` passages are shown at their greater length.
+    `files` are passages of the reader's own files, by id. `rests_on` lists every document whose text an answer was made
+    from, cited or not; `named` the values of fields that the turn reveals beyond the reader's words, `shared` the
+    fields that have a value of a filter, too; `corrected` maps mistyped words to corrections; `unknown` are words that
+    no document has, `unknown_version` a version that none is of. `left_out` tells that the active
+    config's filters exclude all documents that the plan's filters match, `by_words` that embeddings were unavailable,
+    `by_own_index` that the engine of words was, `away_since` since when an engine is, `by_meaning` that results could
+    only be found by meaning: no document has the words, or they are of another language. `count` is the number of
+    documents where that was asked; `tally` a figure over the documents that meet the filters, computed when the turn is
+    rendered. With `unfold` passages are shown at their greater length.
     """
 
     decision: RouterDecision
@@ -71,6 +72,7 @@ class TurnOutcome(Format):
     pinned: list[DocumentFilter] = []
     status: TurnStatus
     results: list[Result] = []
+    files: list[str] = []
     answer_source: AnswerSource | None = None
     rests_on: list[str] = []
     named: dict[str, list[str]] = {}

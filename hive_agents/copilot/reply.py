@@ -28,6 +28,7 @@ from hive_agents.index import ChunkRow, ScopedIndex
 from hive_agents.models import Chain, ModelError
 
 if TYPE_CHECKING:
+    from hive_agents.copilot.dropped import DroppedFiles
     from hive_agents.copilot.evidence import Judged
 
 LIMITED = "Results are limited to documents that you can open."
@@ -63,7 +64,8 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         session.trace.notes.append(f"permissions: {session.gate.fault}")
     meter, usage = session.meter, session.meter.usage
     session.trace.models = meter.to_json() if meter.calls else {}
-    searched: TurnStatus = "unavailable" if session.conclusion.outage else "results" if results else "not_found"
+    found = results or session.in_files
+    searched: TurnStatus = "unavailable" if session.conclusion.outage else "results" if found else "not_found"
     outcome = TurnOutcome(
         decision=decision,
         doc_id=state.get("doc_id"),
@@ -71,6 +73,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         pinned=session.request.pinned,
         status=_UNSEARCHED.get(decision.strategy, searched),
         results=results,
+        files=session.in_files,
         next_cursor=state.get("next_cursor"),
         named=session.vocabulary.named_in(decision, session.request.text),
         shared=session.vocabulary.shared(
@@ -94,7 +97,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
     answer, judged = session.conclusion.answer, session.conclusion.judged
     if outcome.status in ("results", "not_found"):
         version, words = _unknown(session, decision, rows)
-        left_out = not results and session.knows_all and leaves_out(session, decision)
+        left_out = not found and session.knows_all and leaves_out(session, decision)
         update = {"unknown_version": version, "unknown": words, "left_out": left_out}
         outcome = outcome.model_copy(update=update | {"by_meaning": _by_meaning(session, decision, results, words)})
     if judged is not None:
@@ -119,6 +122,8 @@ def _unknown(session: TurnSession, decision: RouterDecision, rows: Sequence[Chun
     if not session.knows_all:
         return None, []
     asked, texts = mended(session.request.text, session.corrected), [row.text for row in rows]
+    if session.files is not None:
+        texts += session.files.texts(session.in_files, session.index.language)
     version = unknown_version(session.known, session.vocabulary, asked, texts, today=session.today)
     if decision.strategy is SearchStrategy.METADATA_ONLY:
         return version, []
@@ -214,10 +219,12 @@ def render_reply(
     turn: Turn,
     answer: ModelAnswer | None,
     vocabulary: Vocabulary,
+    files: DroppedFiles,
     *,
     unfold: bool = False,
 ) -> dict[str, Any]:
-    """Return the JSON of a turn as its reader may see it now; `answer` is the model's answer in it.
+    """Return the JSON of a turn as its reader may see it now; `answer` is the model's answer in it, `files` are those
+    of its conversation.
 
     If the reader may no longer view one of its documents or values, all is withdrawn and `notice` is `GONE`.
     """
@@ -228,7 +235,7 @@ def render_reply(
     text = answer.text if outcome.answer_source is not None and answer is not None else None
     if outcome.tally is not None:
         text = _tallied(index, gate, outcome)
-    return fresh_reply(index, turn, text, rows, vocabulary, unfold=unfold)
+    return fresh_reply(index, turn, text, rows, vocabulary, files, unfold=unfold)
 
 
 def _tallied(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome) -> str | None:
@@ -249,6 +256,7 @@ def fresh_reply(
     answer: str | None,
     rows: Sequence[ChunkRow],
     vocabulary: Vocabulary,
+    files: DroppedFiles,
     *,
     unfold: bool = False,
 ) -> dict[str, Any]:
@@ -264,8 +272,10 @@ def fresh_reply(
     elif answer is None and outcome.status == "results" and decision.strategy is not SearchStrategy.METADATA_ONLY:
         titled = [(row.doc_id, row.title, row.metadata) for row in rows]
         answer = cell_in(decision.rewritten_query, vocabulary, titled)
-    results = result_rows(index, decision, outcome.results, rows, unfold=unfold or outcome.unfold)
-    return _reply(turn, outcome, answer, results)
+    unfold = unfold or outcome.unfold
+    results = result_rows(index, decision, outcome.results, rows, unfold=unfold)
+    of_files = files.shown(outcome.files, decision.query, index.language, unfold=unfold)
+    return _reply(turn, outcome, answer, results, of_files)
 
 
 def viewable_rows(
@@ -368,11 +378,18 @@ def _result_row(
     }
 
 
-def _reply(turn: Turn, outcome: TurnOutcome, answer: str | None, results: list[dict[str, Any]]) -> dict[str, Any]:
+def _reply(
+    turn: Turn,
+    outcome: TurnOutcome,
+    answer: str | None,
+    results: list[dict[str, Any]],
+    files: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    """Return the JSON of a reply; only one with passages of the reader's own files has `files`."""
     decision = outcome.decision
     pinned = {demand.field for demand in outcome.pinned}
     source = _SOURCES[outcome.planner]
-    return {
+    return ({"files": list(files)} if files else {}) | {
         "thread_id": turn.thread_id,
         "run_id": turn.run_id,
         "route": decision.route,

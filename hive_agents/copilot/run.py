@@ -125,6 +125,8 @@ class QuestionRun(Run):
         finally:
             if not new and thread_id is None:  # the earlier run has another thread
                 threads.delete(target)
+        if thread_id is not None:
+            threads.name(thread_id, request.text)
         return row, new
 
     @classmethod

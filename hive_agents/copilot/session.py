@@ -33,6 +33,7 @@ from hive_agents.workspace import Workspace
 from hive_agents.workspace.settings import Role
 
 if TYPE_CHECKING:
+    from hive_agents.copilot.dropped import DroppedFiles
     from hive_agents.copilot.evidence import JudgeBuilder, Judged
     from hive_agents.gate import Impression
     from hive_agents.models import Script
@@ -162,12 +163,13 @@ class TurnSession:
         *,
         engine: SearchEngine,
         past: Sequence[PastTurn] = (),
+        files: DroppedFiles | None = None,
         build_judge: JudgeBuilder | None = None,
         scripts: dict[Path, Script] | None = None,
         today: dt.date | None = None,
     ) -> None:
         self.workspace, self.reader, self.run_id, self.request = workspace, reader, run_id, request
-        self.engine, self.past = engine, past
+        self.engine, self.past, self.files = engine, past, files
         self.settings = workspace.settings.copilot
         self.today = today or dt.datetime.now(dt.UTC).date()
         self.meter = Meter()
@@ -177,6 +179,7 @@ class TurnSession:
         self.count: int | None = None
         self.corrected: dict[str, str] = {}
         self.found = Candidates()
+        self.in_files: list[str] = []  # passages of the conversation's files
         self.conclusion = Conclusion([])
         self.outage = False  # of the embedding model, the reranker or an engine of vectors
         self.by_words = False  # because nothing could be searched by meaning

@@ -55,7 +55,7 @@ async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
             session.trace.notes.append(f"planner: {_kind(fault)}")
     routed = _by_words(session, request.text)
     if routed.decision.strategy.retrieves and routed.decision.strategy is not SearchStrategy.METADATA_ONLY:
-        session.corrected = corrections(session.known, routed.decision.query)
+        session.corrected = _corrections(session, routed.decision.query)
         if session.corrected:  # a value may have been mistyped, and filters as what was meant
             routed = _by_words(session, mended(request.text, session.corrected))
     return _planned(routed, planner)
@@ -118,7 +118,7 @@ def _of_one_product(session: TurnSession, decision: RouterDecision) -> RouterDec
 
 def _spelt(session: TurnSession, decision: RouterDecision) -> RouterDecision:
     """Return the plan with typing mistakes corrected to words of documents that the reader may certainly view."""
-    session.corrected = session.corrected | corrections(session.known, decision.query)
+    session.corrected = session.corrected | _corrections(session, decision.query)
     search = decision.search_value
     return decision.model_copy(
         update={
@@ -126,6 +126,12 @@ def _spelt(session: TurnSession, decision: RouterDecision) -> RouterDecision:
             "search_value": search if search is None else mended(search, session.corrected),
         }
     )
+
+
+def _corrections(session: TurnSession, text: str) -> dict[str, str]:
+    """Return the `corrections` of words that no file of the conversation has either."""
+    found, files, language = corrections(session.known, text), session.files, session.index.language
+    return {word: meant for word, meant in found.items() if files is None or not files.has(word, language)}
 
 
 def _without(decision: RouterDecision, fields: Sequence[str]) -> RouterDecision:
@@ -171,11 +177,14 @@ async def retrieve(session: TurnSession, state: TurnState) -> TurnUpdate:
 
 def _retrieved(session: TurnSession, state: TurnState) -> TurnUpdate:
     decision = decision_of(state)
-    session.found = Candidates()
+    session.found, session.in_files = Candidates(), []
     if decision.strategy is SearchStrategy.METADATA_ONLY:
         return _rows(session, decision, state["doc_id"])
     if decision.route == "documents.doc_context":
         return _inside_document(session, decision, state["doc_id"])
+    if session.files is not None:
+        # Filters are about fields, which no file has: it takes part whatever they are.
+        session.in_files = session.files.search(decision.query, session.index.language)
     query, config = session.searched(decision.query)
     if decision.strategy is SearchStrategy.HYBRID:
         if session.universe is None:

@@ -13,6 +13,7 @@ from typing import Any
 from hive_agents import judging
 from hive_agents.access import Principal, ViewGate
 from hive_agents.base import HiveError, NotFound
+from hive_agents.copilot.dropped import forget_files
 from hive_agents.copilot.outcome import Trace, TurnOutcome
 from hive_agents.copilot.plan import PastTurn, SearchStrategy
 from hive_agents.copilot.vocabulary import Vocabulary
@@ -21,6 +22,7 @@ from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 TITLE = 80
+UNTITLED = "untitled"
 REMEMBERED = 6
 """Turns that a follow-up may refer to."""
 LONGEST_REMEMBERED = 2000
@@ -105,6 +107,12 @@ class ThreadStore:
                 (*self._owner, thread_id, _title(title), now, now),
             )
         return thread_id
+
+    def name(self, thread_id: str, question: str) -> None:
+        """Call a conversation that began without a question by its first one."""
+        with connected(self.workspace.records) as connection, transaction(connection):
+            named = f"UPDATE threads SET title = ? {_OF_THREAD} AND title = ?"
+            connection.execute(named, (_title(question), *self._owner, thread_id, UNTITLED))
 
     def require_room(self, most: int) -> None:
         """Raises: HIVE-433 where the records keep `most` conversations, questions or unreviewed opinions of the
@@ -222,8 +230,8 @@ class ThreadStore:
             connection.execute(f"UPDATE threads SET title = ? {_OF_THREAD}", (_title(title), *self._owner, thread_id))
 
     def delete(self, thread_id: str) -> None:
-        """Delete a thread with its turns, runs, models' answers and opinions on them, and its questions in the decision
-        log.
+        """Delete a thread with its turns, runs, files, models' answers and opinions on them, and its questions in the
+        decision log.
 
         Raises: HIVE-409.
         """
@@ -239,6 +247,7 @@ class ThreadStore:
             connection.execute(f"DELETE FROM feedback WHERE doc_id = '' AND run_id IN"
                                f" (SELECT run_id FROM turns {_OF_THREAD})", key)  # fmt: skip
             RunStore.forget_thread(connection, *key)
+            forget_files(connection, *key)
             connection.execute(f"DELETE FROM turns {_OF_THREAD}", key)
             connection.execute(f"DELETE FROM threads {_OF_THREAD}", key)
 
@@ -294,5 +303,5 @@ def _turn(row: Any) -> Turn:
 
 
 def _title(text: str) -> str:
-    plain = " ".join(text.split()) or "untitled"
+    plain = " ".join(text.split()) or UNTITLED
     return plain if len(plain) <= TITLE else plain[: TITLE - 1].rstrip() + "…"

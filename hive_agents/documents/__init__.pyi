@@ -24,6 +24,7 @@ from .blocks import (
 from .chunking import (
     MOST_CHUNKS as MOST_CHUNKS,
     Chunk as Chunk,
+    Chunking as Chunking,
     chunk_markdown as chunk_markdown,
     first_heading as first_heading,
     head_of as head_of,

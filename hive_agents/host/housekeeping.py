@@ -17,6 +17,7 @@ from hive_agents.agents import Effects
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base import HiveError
 from hive_agents.base.files import atomic_write, disk_errors, read_bytes
+from hive_agents.copilot import forget_unused_files
 from hive_agents.events import EventLog
 from hive_agents.gate import decide_canary
 from hive_agents.host.dispatcher import KINDS
@@ -74,8 +75,9 @@ def delete_run(workspace: Workspace, run_id: str) -> None:
 
 
 def prune(workspace: Workspace, now: dt.datetime | None = None) -> Pruned:
-    """Delete ended runs, events, and the queen's messages and actions older than `runs.retention_days`, and decisions
-    older than `judge.retention_days` that are no evidence; 0 keeps all. Give back what the files don't need any more.
+    """Delete ended runs, events, the queen's messages and actions, and files of unused conversations older than
+    `runs.retention_days`, and decisions older than `judge.retention_days` that are no evidence; 0 keeps all. Give back
+    what the databases don't need any more.
 
     Each transaction is short, so that runs and requests go on meanwhile.
 
@@ -92,6 +94,7 @@ def prune(workspace: Workspace, now: dt.datetime | None = None) -> Pruned:
         with connected(workspace.records) as connection, transaction(connection):
             forget_queen(connection, moment)
             ActionLog.forget(connection, moment)
+            forget_unused_files(connection, moment)
         log = EventLog(workspace)
         try:
             events = log.prune(limit)

@@ -64,6 +64,9 @@ from .lanes import (
 from .scope import (
     scope_of as scope_of,
 )
+from .texts import (
+    TextIndex as TextIndex,
+)
 from .vectors import (
     Mask as Mask,
     Scored as Scored,

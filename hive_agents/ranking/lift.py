@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.documents import function_terms, is_exact, names_in, spoken_language, terms, whole_writings
-from hive_agents.index import BM25Params, ChunkNumbers, LaneIndex
+from hive_agents.index import BM25Params, ChunkNumbers, LaneIndex, TextIndex
 from hive_agents.ranking.config import RetrievalConfig
 
 MOST = 0.52
@@ -59,6 +59,6 @@ def _names_of(query: str, language: str) -> tuple[tuple[str, ...], frozenset[str
     return tuple(sorted(content or found)), names_in(query, language), whole_writings(query, language)
 
 
-def idf(index: LaneIndex, count: int) -> float:
+def idf(index: LaneIndex | TextIndex, count: int) -> float:
     """Return the idf of a term that `count` chunks have."""
     return math.log(1 + (index.n_chunks - count + 0.5) / (count + 0.5))

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from hive_agents import copilot
 from hive_agents.access import (
     LOCAL_TENANT,
     MAX_TOKEN,
@@ -29,7 +30,6 @@ from hive_agents.access import (
 )
 from hive_agents.base import HiveError
 from hive_agents.base.files import FewEntries, ShortName
-from hive_agents.runs import control
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Value
 from hive_agents.server.auth import ADMIN, ANYBODY, COOKIE, Call, require_same_site
 from hive_agents.server.forms import URLENCODED, fields
@@ -139,12 +139,13 @@ def revoke_token(call: Call, jti: str) -> Revoked:
 
 @api.post("/api/people/{user}/end", ADMIN)
 def end_person(call: Call, user: str, body: Leaver) -> Ended:
-    """End a person's tokens and sessions, their open streams within a heartbeat, and the runs that act as them."""
+    """End a person's tokens and sessions, their open streams within a heartbeat, and the runs that act as them, and
+    delete the files that they dropped into conversations."""
     tenant = tenant_of(call) or body.tenant or AccessRules.load(call.workspace).tenant_of(user)
     if body.tenant not in (None, tenant):
         fix = "an admin of that tenant may"
         raise HiveError.of("HIVE-415", "people are ended in one's own tenant", fix=fix, exit_code=1)
-    return Ended(**control.end_person(call.workspace, user, tenant, asked_by(call.principal.user)))
+    return Ended(**copilot.end_person(call.workspace, user, tenant, asked_by(call.principal.user)))
 
 
 def tenant_of(call: Call) -> str | None:

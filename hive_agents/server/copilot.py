@@ -15,6 +15,7 @@ from hive_agents.copilot import Request, SearchReply, search
 from hive_agents.runs import RunRow, Scope
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call, CallContext
+from hive_agents.server.forms import Form, SentFiles
 from hive_agents.server.protocols.agui_events import spoken
 from hive_agents.server.shapes import Acknowledged, FilterWords, PageQuery, Pinned, RunSummary, paged
 
@@ -107,6 +108,29 @@ class ThreadRuns(Value):
 
 class Renamed(Body):
     title: Annotated[ShortName, Field(min_length=1)]
+
+
+class Begun(Value):
+    thread_id: str
+
+
+class Drop(Form):
+    """One file, a part `file`."""
+
+    file: Annotated[SentFiles, Field(max_length=1)]
+
+
+class FileRow(Value):
+    """A file of a conversation; `characters` are those of its text."""
+
+    file_id: str
+    name: str
+    characters: int
+    at: str
+
+
+class FileList(Value):
+    files: list[FileRow]
 
 
 class OpenedDocument(Value):
@@ -218,6 +242,13 @@ def threads(call: Call, query: ThreadsPage) -> ThreadList:
     return ThreadList(threads=[ThreadRow(**one) for one in shown], next_cursor=cursor)
 
 
+@api.post("/api/threads", READER, status=201)
+def begin(call: Call) -> Begun:
+    """Begin a conversation without a question, so that files can be dropped into it; its first question names it."""
+    call.require_kept()
+    return Begun(thread_id=call.chat().threads.create(""))
+
+
 @api.get("/api/threads/{thread_id}", READER)
 def thread(call: Call, thread_id: str) -> Thread:
     """The last hundred turns of a conversation, rendered with the caller's present rights."""
@@ -244,13 +275,14 @@ def _request(row: RunRow) -> Request | None:
 
 @api.get("/api/threads/{thread_id}/export", READER, media="text/markdown")
 def export(call: Call, thread_id: str) -> Response:
-    """The last hundred turns of a conversation as Markdown."""
+    """The last hundred turns of a conversation as Markdown, without passages of the files that were dropped into it."""
     parts = []
     for turn in call.chat(thread_id).transcript(MOST_TURNS):
         question = "\n".join(f"> {line}" for line in turn["text"].splitlines())
         sources = "\n".join(f"{one['citation']} {one['title']} ({one['doc_id']})" for one in turn["results"]
                             if one["citation"] and turn["answer"])  # fmt: skip
-        parts.append("\n\n".join(part for part in (question, spoken(turn), sources) if part))
+        said = spoken(turn | {"files": []})  # an export goes elsewhere
+        parts.append("\n\n".join(part for part in (question, said, sources) if part))
     headers = PRIVATE | {"Content-Disposition": f'attachment; filename="{thread_id}.md"'}
     return Response(unfetched("\n\n---\n\n".join(parts)) + "\n", headers=headers, media_type="text/markdown")
 
@@ -266,6 +298,27 @@ def rename(call: Call, thread_id: str, body: Renamed) -> Acknowledged:
 def forget(call: Call, thread_id: str) -> Acknowledged:
     """Delete a conversation with all its turns."""
     call.chat(thread_id).threads.delete(thread_id)
+    return Acknowledged()
+
+
+@api.get("/api/threads/{thread_id}/files", READER)
+def files(call: Call, thread_id: str) -> FileList:
+    """The files that the caller dropped into a conversation, in the order in which they came."""
+    return FileList(files=[FileRow(**vars(one)) for one in call.chat(thread_id).files.files()])
+
+
+@api.post("/api/threads/{thread_id}/files", READER, status=201)
+def drop(call: Call, thread_id: str, form: Drop) -> FileRow:
+    """Drop a file into a conversation: from now on its questions, and no others, search it beside the documents. It
+    takes the place of one with the same name. The original isn't kept."""
+    (sent,) = form.file
+    return FileRow(**vars(call.chat(thread_id).drop(sent.name, sent.data)))
+
+
+@api.delete("/api/threads/{thread_id}/files/{file_id}", READER)
+def remove_file(call: Call, thread_id: str, file_id: str) -> Acknowledged:
+    """Remove a file from a conversation; its answers no longer show a passage of it."""
+    call.chat(thread_id).files.remove(file_id)
     return Acknowledged()
 
 

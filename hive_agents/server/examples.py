@@ -18,6 +18,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "Deploy": {"config": "v2"},
     "Pause": {"paused": True},
     "DocumentChange": {"fields": {"status": "retired"}, "grants": ["tenant"]},
+    "Drop": {"file": ["(binary)"]},
     "FireTrigger": {"input": {"topic": "keys"}},
     "LabelQuery": {"query": "how long is a token good for?", "relevant": [_DOCUMENT], "split": "train"},
     "Leaver": {"tenant": "acme"},
@@ -38,6 +39,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
 PARAMETERS: Mapping[str, str] = {
     "agent": "curator",
     "doc_id": _DOCUMENT,
+    "file_id": "d4f0c2a91be5d6071829",
     "import_id": "i4f0c2a91be",
     "item_id": "f4f0c2a91be",
     "jti": "0c31b1b7a8f26f0d1c2b3a49",

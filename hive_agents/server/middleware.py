@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from hive_agents.workspace.settings import ServerSettings
 
 
-UPLOADS = "/api/documents"
+UPLOADS = re.compile(r"/api/documents|/api/threads/[^/]+/files")
+"""The paths that files are sent to."""
 VERSION, UNVERSIONED = "/api/v1/", "/api/"
 _COMPRESSED_FROM = 1000
 DISCARDED, DISCARDING_SECONDS = 4, 1.0
@@ -79,7 +81,7 @@ class BodyLimit:
     """Refuses bodies of more than `body_bytes` with 413, whatever Content-Length says, slow ones with 408, and
     compressed ones, whose size is not the work's, with 415.
 
-    Documents may have `upload_bytes`, and for each `body_bytes` that came as much time as a whole other body.
+    Files may have `upload_bytes`, and for each `body_bytes` that came as much time as a whole other body.
 
     A body that would exceed `bodies_bytes`, the limit of all bodies together, is refused with 503.
     """
@@ -92,7 +94,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_upload = scope["method"] == "POST" and scope["path"] == UPLOADS
+        is_upload = scope["method"] == "POST" and UPLOADS.fullmatch(scope["path"]) is not None
         max_bytes = self._limits.upload_bytes if is_upload else self._limits.body_bytes
         too_large = f"the body has more than {max_bytes} bytes"
         headers = dict(scope["headers"])

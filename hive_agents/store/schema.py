@@ -570,4 +570,17 @@ MIGRATIONS = (
         PRIMARY KEY (tenant, user)
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE thread_files (
+        tenant TEXT NOT NULL,
+        user TEXT NOT NULL,
+        thread_id TEXT NOT NULL,
+        file_id TEXT NOT NULL,
+        name TEXT NOT NULL,
+        characters INTEGER NOT NULL,
+        passages TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (tenant, user, thread_id, name)
+    );
+    """,
 )

@@ -26,6 +26,7 @@ KEEPS: dict[str, dict[str, Any]] = {
     "POST /api/runs": {"input": {"text": "how do I rotate a key"}},
     "POST /agui": AGUI | {"threadId": "another", "forwardedProps": {}},
     "POST /v1/chat/completions": {"messages": [QUESTION]},
+    "POST /api/threads": {},
     "POST /api/feedback": {"run_id": "r1", "verdict": "relevant", "result": 1},
 }
 """Operations that a reader may call and that leave something behind, each with a body."""
@@ -40,6 +41,8 @@ KEEPS_NOTHING = {
     "DELETE /api/runs/{run_id}": "deletes",
     "PATCH /api/threads/{thread_id}": "changes a title, of a limited length",
     "DELETE /api/threads/{thread_id}": "deletes",
+    "POST /api/threads/{thread_id}/files": "has ends of its own, of a conversation and of a reader",
+    "DELETE /api/threads/{thread_id}/files/{file_id}": "deletes",
     "POST /login": "begins a session, of which there are `MOST_SESSIONS`",
     "POST /logout": "ends a session",
     "POST /webhooks/{trigger}": "needs the signature of a trigger",

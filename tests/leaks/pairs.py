@@ -12,6 +12,7 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal, local_key, mint
+from hive_agents.copilot import Chat, ThreadStore
 from hive_agents.ranking import build_index
 from hive_agents.ranking.config import point_active
 from hive_agents.workspace.trusted import trust
@@ -111,6 +112,10 @@ def made(folder: Path, *, hidden: bool) -> Workspace:
     (place.state / "local.key").write_text(bytes(range(32)).hex())
     build_index(place)
     point_active(place, place.configs / "v1.json")
+    threads = ThreadStore(place, known_principal(place, "dana"))
+    chat = Chat(place, threads.reader, threads.create(""))
+    if hidden:  # a file of another reader's conversation is hidden, too
+        chat.drop(f"{MARK}.md", f"# The {MARK} rotor\n\nThe {MARK} rotor is kept in a {MARK} cabinet.\n".encode())
     return place
 
 

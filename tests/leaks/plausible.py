@@ -55,6 +55,7 @@ ARGUMENTS |= {
     # runs, conversations and agents
     "run_id": ["RUN", "SEARCH", "r0000000000"],
     "thread_id": ["THREAD", "t0000000000"],
+    "file_id": ["d0000000000"],
     "graph": ["worker"],
     "input": [{"text": ASKED}],
     "agent": [NONE],

@@ -28,13 +28,13 @@ SURFACES = {
     "Chat": {
         "ask": "reply", "transcript": "transcript", "render": "render", "document": "document", "filters": "filters",
         "field_values": "field_values", "why": "why", "feedback": "feedback", "trace": "trace", "gate": "reply",
-        "follow_ups": "follow-ups", "threads": "threads", "active": "reply",
+        "follow_ups": "follow-ups", "threads": "threads", "active": "reply", "files": "render", "drop": "render",
     },
     "FeedbackQueue": {"add": "feedback", "items": "feedback review", "review": "hive chat"},
     "ThreadStore": {
         "create": "threads", "require": "threads", "threads": "threads", "turns": "thread rows", "turn": "render",
         "add": "table turns", "answer": "table answers", "rename": "threads", "delete": "threads",
-        "of_client": "threads", "require_room": "threads", "of_questions": "threads",
+        "of_client": "threads", "require_room": "threads", "of_questions": "threads", "name": "threads",
     },
     "hive chat": dict.fromkeys(
         "text as_user thread doc filters cursor unfold threads export rename delete trace workspace json quiet".split(),
@@ -51,7 +51,7 @@ SURFACES = {
     "turn": dict.fromkeys(
         "decision doc_id planner pinned status results answer_source rests_on by_words by_meaning named"
         " by_own_index away_since corrected shared unknown unknown_version left_out count removed_citations judgment"
-        " approval_id next_cursor unfold tally usage".split(),
+        " approval_id next_cursor unfold tally usage files".split(),
         "thread rows",
     ),
     "trace": dict.fromkeys("nodes strategy hybrid counts models notes basis".split(), "trace"),

@@ -38,9 +38,8 @@ def begin(call: Call) -> dict[str, Any]:
     ask: dict[str, Any] = {"pinned": [], "doc_id": call.request.query_params.get("about") or None}
     fields = _fields(call)
     empty = library.dropped(call) if not fields and library.is_empty(call) else None
-    return {"thread": None, "turns": [], "asked": ask, "fields": fields, "empty": empty, "most_shown": None} | _threads(
-        call
-    )
+    shown: dict[str, Any] = {"thread": None, "turns": [], "most_shown": None, "files": [], "most": _most(call)}
+    return shown | {"asked": ask, "fields": fields, "empty": empty} | _threads(call)
 
 
 @pages.get("/chat/threads", READER, "chat_threads.html")
@@ -114,6 +113,8 @@ def thread(call: Call, thread_id: str) -> dict[str, Any]:
         "asked": {"pinned": pinned, "doc_id": None},
         "fields": _fields(call),
         "empty": None,
+        "files": copilot.files(call, thread_id).files,
+        "most": _most(call),
         **_threads(call),
     }
 
@@ -152,6 +153,11 @@ def _fields(call: Call) -> dict[str, list[str]]:
             return {}
     call.freshness.refresh(now=True)
     return copilot.fields(call).fields
+
+
+def _most(call: Call) -> int:
+    """Return the most bytes of a file that is dropped."""
+    return call.workspace.settings.server.upload_bytes
 
 
 def _threads(call: Call) -> dict[str, Any]:
@@ -218,6 +224,7 @@ def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dic
         "reply": reply,
         "claims": claims(reply["answer"], cited) if reply is not None and reply["answer"] else [],
         "copied": _copied(reply) if reply is not None and reply["answer"] else None,
+        "in_files": [_in_file(one) for one in (reply or {}).get("files", ())],
         "passages": [passages_of(one) for one in reply["results"]] if reply is not None else [],
         "previews": [_preview(one) for one in reply["results"]] if reply is not None else [],
         "above": told_before(reply["results"]) if reply is not None else [],
@@ -229,6 +236,10 @@ def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dic
         "verdicts": VERDICTS,
         "faults": FAULTS,
     }
+
+
+def _in_file(found: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"blocks": blocks(one["marked"]), "large": False} for one in found["windows"]]
 
 
 def _preview(result: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from hive_agents import copilot
 from hive_agents.access import (
     LOCAL_TENANT,
     AccessLabels,
@@ -31,7 +32,6 @@ from hive_agents.access import (
 from hive_agents.base import HiveError, NotFound, sha256
 from hive_agents.base.files import jsontext, load_value, read_bytes
 from hive_agents.documents import list_documents
-from hive_agents.runs import control
 from hive_agents.server.account import tenant_of
 from hive_agents.server.auth import ADMIN, READER, Call
 from hive_agents.server.pages.view import Pages, seen_other
@@ -126,7 +126,7 @@ def change_person(call: Call) -> dict[str, Any] | Response:
     known = _own_person(call, user)
 
     def end() -> None:
-        control.end_person(place, user, known.tenant, asked_by(call.principal.user))
+        copilot.end_person(place, user, known.tenant, asked_by(call.principal.user))
 
     if act == "remove":
         return changed(

@@ -246,12 +246,15 @@ def shown_result(call: Call, run_id: str) -> dict[str, Any] | None:
 
 
 def spoken(reply: dict[str, Any]) -> str:
-    """Return a reply as Markdown that fetches nothing: its notice, then its answer or question, else its results."""
+    """Return a reply as Markdown that fetches nothing: its notice, passages of the reader's files, then its
+    answer or question, else its results."""
     text = reply["answer"] or reply["question"] or ""
     if reply["options"]:
         text += "".join(f"\n- {option}" for option in reply["options"])
     if not text and reply["results"]:
         text = ("\n\n" if reply["results"][0]["citation"] else "\n").join(map(_listed, reply["results"]))
+    own = [f"your file {one['name']}\n{_unmarked(one['excerpt'])}" for one in reply.get("files", ())]
+    text = "\n\n".join([*own, text] if text else own)
     return unfetched("\n\n".join(part for part in (reply["notice"], text) if part))
 
 
@@ -265,8 +268,11 @@ def _listed(result: dict[str, Any]) -> str:
     heading = f"{result['title']} ({result['doc_id']})"
     if result["citation"] is None:
         return f"{result['rank']}. {heading}"
-    passage = re.sub("</?mark>", "", result["excerpt"]).strip()
-    return f"{result['citation']} {heading}\n{passage}"
+    return f"{result['citation']} {heading}\n{_unmarked(result['excerpt'])}"
+
+
+def _unmarked(excerpt: str) -> str:
+    return re.sub("</?mark>", "", excerpt).strip()
 
 
 def text_message(id: str, text: str) -> Iterator[BaseEvent]:

@@ -47,7 +47,8 @@ async def answer(call: CallContext, request: Request, thread_id: str | None, tel
         reply = await _by_host(call, request, thread_id, tell)
     else:
         reply = await _here(call, request, thread_id, tell)
-    text = "\n\n".join(part for part in (spoken(reply), sources_of(reply)) if part)
+    said = spoken(reply | {"files": []})  # a client of MCP is a model, which gets no word of a reader's own files
+    text = "\n\n".join(part for part in (said, sources_of(reply)) if part)
     parts = {name: reply[name] for name in ("run_id", "thread_id", "status", "results")}
     return CitedAnswer(text=text, **parts)
 

@@ -74,7 +74,8 @@
         source.dispatchEvent(new CustomEvent("hive:done", { bubbles: true, detail: run }));
         source.elements.text.value = "";
       }
-      if (!thread()) {
+      // A page on which a conversation began with a file has no head for it yet.
+      if (!thread() || document.getElementById("chat").dataset.begun !== undefined) {
         sessionStorage.removeItem("asked:new");
         location.assign(`/chat/${encodeURIComponent(run.thread_id)}`);
         return;
