@@ -151,6 +151,7 @@ async def test_nothing_runs_in_documents_filters_questions_titles_and_comments(t
                 await require_inert(page)
                 await page.locator("h1").click()
                 await page.keyboard.press("r")
+                await page.locator("details:has(#tags) > summary").click()
                 await page.locator("#tags").fill(PAYLOADS[n - 1].replace(",", " "))
                 await page.locator("#save").click()
                 await page.wait_for_url("**/golden*")
