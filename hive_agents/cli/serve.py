@@ -86,8 +86,8 @@ def open_(
     url, answers = served_at(place)
     link = f"{url}/login?code={login_code(place, surface.as_user)}"
     if not answers:
-        why, fix = f"nothing answers at {url}", "start `hive serve` within a minute, or use `hive serve --open`"
-        surface.warn([Diagnostic("HIVE-409", why, fix=fix, severity="warning")])
+        why = f"no server of this workspace answers at {url}"
+        surface.warn([Diagnostic("HIVE-409", why, fix="start `hive serve` within a minute", severity="warning")])
     if surface.as_json:
         surface.show({"url": link})
         return

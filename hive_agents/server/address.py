@@ -49,7 +49,7 @@ def served_at(workspace: Workspace) -> tuple[str, bool]:
     if told and _answers(told):
         return told, True
     url = address(settings.host, settings.port)
-    return url, _answers(url)
+    return url, bool(told) and _answers(url)  # where none was started, another workspace's may stand there
 
 
 def _told(workspace: Workspace) -> str:

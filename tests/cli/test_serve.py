@@ -89,13 +89,13 @@ def test_a_link_of_hive_open_signs_the_owner_in_once(place: Workspace) -> None:
 
 
 def test_a_link_is_made_before_the_server_runs_and_says_so(place: Workspace) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]  # the usual port may be another's on this machine
-    with (place.root / "hive.toml").open("a") as file:
-        file.write(f"[server]\nport = {port}\n")
-    found = opened(place, "--json")
+    with socket.create_server(("127.0.0.1", 0)) as of_another:
+        port = of_another.getsockname()[1]
+        with (place.root / "hive.toml").open("a") as file:
+            file.write(f"[server]\nport = {port}\n")
+        found = opened(place, "--json")
     assert (found.code, found.json["url"].partition("/login")[0]) == (0, f"http://127.0.0.1:{port}")
-    assert f"nothing answers at http://127.0.0.1:{port}" in found.err
+    assert f"no server of this workspace answers at http://127.0.0.1:{port}" in found.err
 
 
 def test_a_tokens_holder_gets_no_link(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
