@@ -70,8 +70,8 @@ def new_agent(workspace: Workspace, name: str) -> tuple[list[str], bool, dict[st
         f"tools/{name}.py": _TOOLS.format(name=name, prefix=prefix, passage=PASSAGE),
         f"scripts/{name}.jsonl": "".join(json.dumps(line) + "\n" for line in _script(prefix)),
     }
+    goal = load_value(Goal, files[f"goals/{name}.json"], f"goals/{name}.json")  # first, as an agent tells a name twice
     load_value(AgentSpec, files[f"agents/{name}.json"], f"agents/{name}.json")
-    goal = load_value(Goal, files[f"goals/{name}.json"], f"goals/{name}.json")
     for file in files:
         if (workspace.root / file).exists():
             fix = "choose another name, or remove it first"
