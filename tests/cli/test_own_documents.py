@@ -78,9 +78,8 @@ def test_an_empty_workspace_is_open_until_people_are_named(own: Workspace) -> No
 def test_an_open_workspace_whose_files_name_people_is_told(own: Workspace) -> None:
     (own.root / "hive.toml").write_text('[access]\nmode = "open"\n')
     name_people(own)
-    [(_, message, fix)] = [one for one in permissions(own) if one[0] == "warn"]
-    assert "although access/ names people" in message
-    assert "take mode" in fix
+    [message] = [message for _, message, _ in permissions(own) if "access.mode is open" in message]
+    assert "the people whom access/ names read what is theirs alone" in message
 
 
 def test_documents_that_nobody_may_see_are_explained_to_the_owner_where_they_are_missed(own: Workspace) -> None:

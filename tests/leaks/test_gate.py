@@ -19,6 +19,7 @@ from hive_agents.base.errors import HiveError
 from hive_agents.copilot import CopilotContext, Request, TurnSession, steps
 from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.documents import page_of
+from hive_agents.copilot.dropped import DroppedFiles
 from hive_agents.copilot.outcome import TurnOutcome
 from hive_agents.copilot.reply import fresh_reply
 from hive_agents.copilot.threads import Turn
@@ -267,7 +268,8 @@ async def run_with(gate: worker.Step, place: Workspace, text: str) -> str:
     turn = Turn("r1", "t1", 1, "", text, outcome, {})
     answer = session.conclusion.answer
     told = answer.text if answer else None
-    return json.dumps(fresh_reply(session.index, turn, told, session.conclusion.rows, session.vocabulary))
+    files = DroppedFiles(place, READER, "t1")
+    return json.dumps(fresh_reply(session.index, turn, told, session.conclusion.rows, session.vocabulary, files))
 
 
 @pytest.mark.parametrize("text", QUESTIONS[:2])
