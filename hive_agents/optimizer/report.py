@@ -135,8 +135,8 @@ def for_readers(result: Mapping[str, Any]) -> list[str]:
     >>> for line in for_readers({"best": {"changes": [change]}, "readers": figures}):
     ...     print(line)
     documents with status retired come later
-    of 100 questions with an answer 10 more get none
-    of 100 questions with an answer 10 more begin with one
+    10 of 100 questions with an answer no longer find it
+    10 more of 100 questions with an answer have it at the top
     8 documents could no longer be found
     """
     lines = [line for change in result["best"]["changes"] for line in _change_told(change)] if result["best"] else []
@@ -144,10 +144,10 @@ def for_readers(result: Mapping[str, Any]) -> list[str]:
 
 
 _FIGURES = {
-    "answered.gained": "of 100 questions with an answer {} more get one",
-    "answered.lost": "of 100 questions with an answer {} more get none",
-    "first.gained": "of 100 questions with an answer {} more begin with one",
-    "first.lost": "of 100 questions with an answer {} fewer begin with one",
+    "answered.gained": "{} more of 100 questions with an answer find it",
+    "answered.lost": "{} of 100 questions with an answer no longer find it",
+    "first.gained": "{} more of 100 questions with an answer have it at the top",
+    "first.lost": "{} fewer of 100 questions with an answer have it at the top",
     "reach.gained": "of 100 documents {} more are found by their title",
     "reach.lost": "of 100 documents {} are no longer found by their title",
     "hidden": "{} document{} could no longer be found",
