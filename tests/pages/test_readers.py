@@ -123,6 +123,74 @@ async def test_a_folder_is_shared_no_more(place: Workspace, client: httpx.AsyncC
     assert await listed(client, of_nora(place)) == {}
 
 
+async def test_a_folder_that_is_shared_with_another_person_stays_shared_with_the_first(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    form = {"act": "write", "folder": "open", "tenant": "acme"}
+    await written(client, await sent(client, READERS, **form, people="nora"))
+    shown = await sent(client, READERS, **form, people="zoe", groups="lab")
+    said = html.unescape(shown.text)
+    assert '+    {"tenant": "acme", "match": "open/**", "view": ["user:nora", "user:zoe", "group:lab"]}' in said
+    assert "zoe, lab will read what is in open/" in said
+    assert "As before, open/ is also read by nora." in said
+    await written(client, shown)
+    assert list(await listed(client, of_nora(place))) == ["open/open.md"]
+    everybody = await sent(client, READERS, **form, everybody="1")
+    assert "As before, open/ is also read by nora, zoe, lab." in html.unescape(everybody.text)
+    assert "Nothing would change" in (await sent(client, READERS, **form, people="nora")).text
+
+
+async def test_what_is_shared_meanwhile_is_shown_before_another_person_is_added(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    form = {"act": "write", "folder": "open", "tenant": "acme"}
+    shown = await sent(client, READERS, **form, people="zoe")
+    await written(client, await sent(client, READERS, **form, people="nora"))
+    again = await written(client, shown)
+    assert "changed since you looked" in again.text
+    assert "As before, open/ is also read by nora." in html.unescape(again.text)
+    await written(client, again)
+    assert list(await listed(client, of_nora(place))) == ["open/open.md"]
+
+
+async def test_a_folder_is_shared_no_more_with_one_or_with_all_and_who_loses_it_is_said(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    form = {"act": "write", "folder": "open", "tenant": "acme", "people": "zoe, nora", "groups": "lab"}
+    await written(client, await sent(client, READERS, **form))
+    page = html.unescape((await client.get(READERS)).text)
+    assert re.findall(r'name="view" value="([^"]*)"', page) == ["user:zoe", "user:nora", "group:lab"]
+    every = html.unescape((await sent(client, READERS, act="remove", match="open/**", tenant="acme")).text)
+    assert "zoe, nora, lab will no longer read what is in open/" in every
+    one = await sent(client, READERS, view="user:zoe", match="open/**", tenant="acme")
+    assert "zoe will no longer read what is in open/" in one.text
+    assert "As before, open/ is also read by nora, lab." in one.text
+    await written(client, one)
+    assert list(await listed(client, of_nora(place))) == ["open/open.md"]
+    assert "<span>zoe</span>" not in (await client.get(READERS)).text
+
+
+async def test_nothing_is_promised_to_people_or_of_documents_of_another_organisation(tmp_path: Path) -> None:
+    place = without_documents(tmp_path / "ws")
+    async with served(place) as client:
+        headers = await owner(client, place)
+        await imported(client, headers, ("plan.md", LAMP), folder="plans", tenant="globex")
+        named = {"act": "write", "tenant": "acme", "role": ["reader"], "keep": "1"}
+        await written(client, await sent(client, "/settings/person", **named, user="nora"))
+        form = {"act": "write", "folder": "plans", "people": "nora"}
+        said = html.unescape((await sent(client, READERS, **form, tenant="acme")).text)
+        assert "nora will read what is added to plans/ later for acme." in said
+        assert "Of 1 documents in plans/, 1 belong to another organisation than acme" in said
+        assert "will read what is in" not in said
+        said = html.unescape((await sent(client, READERS, **form, tenant="globex")).text)
+        assert "Not of globex, and so without a document by this: nora." in said
+        assert "will read" not in said
+        await imported(client, headers, ("ours.md", LAMP), folder="plans", tenant="acme")
+        said = html.unescape((await sent(client, READERS, **form, tenant="acme")).text)
+        assert "nora will read what is in plans/" in said
+        assert "Of 2 documents in plans/, 1 belong to another organisation than acme" in said
+
+
 async def test_the_documents_are_examined_while_the_owner_reads_all_of_them(client: httpx.AsyncClient) -> None:
     assert "Examine the documents" in (await client.get("/documents")).text
     found = (await sent(client, "/documents/examine")).text

@@ -53,24 +53,30 @@ def readers(call: Call) -> dict[str, Any]:
 
 @pages.post(READERS, ADMIN, "settings_change.html")
 def change_readers(call: Call) -> dict[str, Any] | Response:
-    """Share a folder, or share it no more. Documents of no tenant that are in it become those of the grant's tenant,
-    which the workspace's owner alone may decide."""
+    """Share a folder with more people, or no more, with all or the one that is named. Documents of no tenant that are
+    in it become those of the grant's tenant, which the workspace's owner alone may decide."""
     place, tenant = call.workspace, tenant_of(call) or call.sent("tenant")
-    folder = call.sent("new_folder") or call.sent("folder")
+    folder, less = call.sent("new_folder") or call.sent("folder"), call.sent("view")
     match = call.sent("match") or "/".join(filter(None, (folder_below(folder), ALL)))
-    view: list[str] = []
+    more: list[str] = []
     if call.sent("act") == "write":
         people, groups = names_in(call, "people"), names_in(call, "groups")
-        view = ["tenant"] if call.sent("everybody") else [f"user:{one}" for one in people]
-        view += [f"group:{one}" for one in groups]
-        if not view:
+        more = ["tenant"] if call.sent("everybody") else [f"user:{one}" for one in people]
+        more += [f"group:{one}" for one in groups]
+        if not more:
             raise missing("people")
-    grant = load_value(Grant, {"tenant": tenant, "match": match, "view": view}, "access")
-    labels, joining = {"tenant": tenant}, _of_nobody(call, grant) if view and tenant_of(call) is None else []
+
+    def then_reads(held: list[str]) -> list[str]:
+        return list(dict.fromkeys([*held, *more])) if more else [one for one in held if less and one != less]
 
     def made() -> list[FileChange]:
-        change = grant_change(place, grant)
+        view = then_reads(_held(call, tenant, match))  # as it is now: somebody may have shared it meanwhile
+        change = grant_change(place, load_value(Grant, {"tenant": tenant, "match": match, "view": view}, "access"))
         return [change] if change.after != change.before else []
+
+    held = _held(call, tenant, match)
+    given = load_value(Grant, {"tenant": tenant, "match": match, "view": more or held}, "access")
+    labels, joining = {"tenant": tenant}, _of_nobody(call, given) if more and tenant_of(call) is None else []
 
     def join() -> None:
         for doc_id in joining:
@@ -79,12 +85,45 @@ def change_readers(call: Call) -> dict[str, Any] | Response:
         if joining:
             call.freshness.changed()
 
-    who = ", ".join(one.partition(":")[2] for one in view if one != "tenant")
-    told: list[tuple[str, dict[str, Any]]] = [("shares", {"who": who})] if who else []
-    told += [("shares_all", {"tenant": tenant})] if "tenant" in view else []
-    of_folder = [(name, values | {"folder": match.removesuffix(ALL) or "documents/"}) for name, values in told]
-    done = "written" if view else "removed"
+    stay = [one for one in held if one in then_reads(held) and one not in more]
+    gone = [one for one in held if one not in then_reads(held)]
+    told = [*_promised(call, given, bool(joining)), *_said("goes_on", stay)] if more else []
+    told += [] if more else [*_said("unshares", gone), *_said("goes_on", stay)]
+    values = {"tenant": tenant, "folder": match.removesuffix(ALL) or "documents/"}
+    of_folder = [(name, values | said) for name, said in told]
+    done = "written" if then_reads(held) else "removed"
     return changed(call, made, READERS, done, then=join, entries=True, joins=len(joining), told=of_folder)
+
+
+def _held(call: Call, tenant: str, match: str) -> list[str]:
+    """Return who reads by the grants of a tenant for what they match."""
+    grants = AccessRules.load(call.workspace).grants
+    return [view for one in grants if (one.tenant, one.match) == (tenant, match) for view in one.view]
+
+
+def _said(name: str, view: list[str]) -> list[tuple[str, dict[str, Any]]]:
+    """Return (name, values) of a sentence about those who are named, and of another about everybody of the tenant."""
+    who = ", ".join(one.partition(":")[2] for one in view if one != "tenant")
+    return [*([(name, {"who": who})] if who else []), *([(f"{name}_all", {})] if "tenant" in view else [])]
+
+
+def _promised(call: Call, grant: Grant, joins: bool) -> list[tuple[str, dict[str, Any]]]:
+    """Return (name, values) of the sentences on who will read what a grant opens.
+
+    People of another tenant read nothing by it, and documents of another are opened to nobody: who only administers one
+    isn't told of either, as they are others'.
+    """
+    if tenant_of(call) is not None:
+        return _said("shares", grant.view)
+    known, rules = AccessRules.load(call.workspace).principals, AccessRules({}, {}, (grant,), "")
+    foreign = [one for one in grant.view if (who := known.get(one.removeprefix("user:"))) and one.startswith("user:")
+               and who.tenant != grant.tenant]  # fmt: skip
+    owned = [labels.tenants for one, labels in labelled(call) if labels.tenants and rules.sharing([one])]
+    apart = sum(grant.tenant not in tenants for tenants in owned)
+    none_now = apart == len(owned) and apart and not joins
+    told = _said("shares_later" if none_now else "shares", [one for one in grant.view if one not in foreign])
+    told += _said("foreign", foreign)
+    return [*told, ("apart", {"n": apart, "all": len(owned)})] if apart else told
 
 
 def _folders(call: Call) -> list[str]:
