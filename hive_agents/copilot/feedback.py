@@ -200,6 +200,25 @@ class FeedbackQueue:
             named.append(replace(item, doc_id=doc_id))
         return named
 
+    def hindrance(self, item: Item) -> Literal["own", "made"] | None:
+        """Return why the person can't review an opinion, whatever their role: it is their own, or one of them and its
+        author made the other's token.
+
+        That an admin made the tokens of both hinders nobody, unlike with requests: all that comes of an opinion is a
+        label, which that admin may give alone.
+        """
+        author, reviewer = item.by, self.person.hands
+        if same_hands([author], reviewer[:1]):
+            return "own"
+        made = same_hands([author], reviewer) or same_hands(json.loads(item.makers), reviewer[:1])
+        return "made" if made else None
+
+    def waiting(self) -> list[Item]:
+        """Return the pending items of others that the person may decide, oldest first."""
+        if not self._reviews:
+            return []
+        return [one for one in self.items("pending") if one.by != self.person.user and self.hindrance(one) is None]
+
     def review(self, item_id: str, *, accept: bool) -> Item:
         """Decide an item, and return it; the label of an accepted one goes to the golden set's training queries.
 
@@ -212,9 +231,11 @@ class FeedbackQueue:
         if not self._reviews:
             fix = "somebody with the role approver, operator or admin does"
             raise HiveError.of("HIVE-415", f"{self.person.user} reviews no feedback", fix=fix, exit_code=1)
-        if same_hands([item.by, *json.loads(item.makers)], self.person.hands):
-            fix = "another person must review it, by a token or link that they didn't get from its author: four eyes"
-            raise HiveError.of("HIVE-415", f"{item.by} gave this feedback", fix=fix, exit_code=1)
+        if (hindered := self.hindrance(item)) is not None:
+            why, who = f"{item.by} gave this feedback", "another"
+            if hindered == "made":
+                why, who = f"{why}, and one of {item.by} and {self.person.user} made the other's token", "a third"
+            raise HiveError.of("HIVE-415", why, fix=f"{who} person must review it: four eyes", exit_code=1)
         status = "accepted" if accept else "rejected"
         with locked(self.workspace.state / "feedback.lock", "reviewing feedback"):
             item = next(one for one in self.items() if one.id == item_id)

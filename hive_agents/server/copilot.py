@@ -357,6 +357,11 @@ def list_feedback(call: Call, query: FeedbackPage) -> FeedbackList:
     return FeedbackList(items=[FeedbackRow(**one.to_json()) for one in shown], next_cursor=cursor)
 
 
+def feedback_to_review(call: CallContext) -> set[str]:
+    """Return the ids of the pending feedback that the caller may decide."""
+    return {one.id for one in call.chat().feedback().waiting()}
+
+
 @api.post("/api/feedback/{item_id}/review", REVIEWER)
 def review(call: Call, item_id: str, body: Review) -> FeedbackRow:
     """Accept or reject another person's feedback."""

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import known_principal, mint
-from hive_agents.copilot import Chat
+from hive_agents.access import Principal, ViewGate, known_principal, mint
+from hive_agents.base import HiveError
+from hive_agents.copilot import Chat, FeedbackQueue
 from hive_agents.store import connected
 from tests.copilot.chats import copied_knowledge_base, use_models
 from tests.sample import Ran, hive
@@ -60,6 +61,48 @@ def test_whoever_made_the_token_of_an_opinion_does_not_review_it(
     assert set(item.json) == KEYS | {"ok"} & set(item.json)
     refused = feedback(place, "root", "review", item.json["id"], "--accept")
     assert (refused.code, refused.codes, golden(place)) == (1, {"HIVE-415"}, [])
+
+
+@pytest.mark.parametrize(
+    ("author_made_by", "reviewer", "reviewer_made_by", "hindered"),
+    [
+        (("root",), "alice", ("root",), None),  # one admin made the tokens of both
+        (("root",), "root", (), "made"),
+        (("kim", "root"), "root", ("kim",), "made"),
+        ((), "alice", ("dana",), "made"),
+        ((), "alice", ("root", "Dana"), "made"),
+        (("root",), "dana", (), "own"),
+        (("root",), "Dana", ("kim",), "own"),
+        (("root",), "alice", (), None),
+        (("owner:lee",), "alice", ("owner:lee",), None),
+    ],
+)
+def test_feedback_is_reviewed_by_whoever_made_no_token_of_its_author_and_has_none_from_them(
+    place: Workspace, author_made_by: tuple[str, ...], reviewer: str, reviewer_made_by: tuple[str, ...],
+    hindered: str | None,
+) -> None:  # fmt: skip
+    reply = ask(place)
+
+    def queue(user: str, makers: tuple[str, ...], *roles: str) -> FeedbackQueue:
+        hands = tuple(one if ":" in one else f"user:{one}" for one in makers)
+        person = Principal("acme", user, frozenset({"qa"}), frozenset(roles), makers=hands)
+        return FeedbackQueue(place, person, ViewGate.of(place, person))
+
+    item = queue("dana", author_made_by, "reader").add(reply["run_id"], 1, "relevant")
+    reviews = queue(reviewer, reviewer_made_by, "operator")
+    (listed,) = reviews.items("pending")
+    assert reviews.hindrance(listed) == hindered
+    offered = [one.id for one in reviews.waiting()]
+    if hindered is None:
+        assert offered == [item.id]
+        assert reviews.review(item.id, accept=True).status == "accepted"
+        assert [one["relevant"] for one in golden(place)] == [["sops/recall.md"]]
+    else:
+        assert offered == []
+        with pytest.raises(HiveError, match="HIVE-415"):
+            reviews.review(item.id, accept=True)
+        assert golden(place) == []
+    assert queue("hana", (), "reader").waiting() == []
 
 
 def test_an_opinion_waits_for_another_person_and_becomes_a_training_label(place: Workspace) -> None:

@@ -172,7 +172,7 @@ async def _(visit: Visit) -> str:
 async def _(visit: Visit) -> str:
     who = colleague(visit, "approver")
     queue = FeedbackQueue(visit.workspace, who, ViewGate.of(visit.workspace, who))
-    return tried(lambda: [item.to_json() for item in queue.items() if item.run_id in visit.runs])
+    return tried(lambda: [item.to_json() for item in [*queue.items(), *queue.waiting()] if item.run_id in visit.runs])
 
 
 @channel("threads", "")

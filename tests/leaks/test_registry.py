@@ -30,7 +30,10 @@ SURFACES = {
         "field_values": "field_values", "why": "why", "feedback": "feedback", "trace": "trace", "gate": "reply",
         "follow_ups": "follow-ups", "threads": "threads", "active": "reply", "files": "render", "drop": "render",
     },
-    "FeedbackQueue": {"add": "feedback", "items": "feedback review", "review": "hive chat"},
+    "FeedbackQueue": {
+        "add": "feedback", "items": "feedback review", "review": "hive chat", "hindrance": "hive chat",
+        "waiting": "feedback review",
+    },
     "ThreadStore": {
         "create": "threads", "require": "threads", "threads": "threads", "turns": "thread rows", "turn": "render",
         "add": "table turns", "answer": "table answers", "rename": "threads", "delete": "threads",

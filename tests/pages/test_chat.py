@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from hive_agents.access import Principal, known_principal, mint
 from hive_agents.host import Host
 from hive_agents.runs import RunStore
 from hive_agents.server import copilot, runs
@@ -279,6 +280,40 @@ async def test_feedback_on_a_question_that_measures_says_what_can_be_done(
     assert '{"accept": false}' in page
     assert ('{"accept": true}' in page) == (split == "train") == (answer.status_code == 200), answer.text
     assert "`hive" not in answer.text
+
+
+async def test_feedback_is_offered_to_whoever_may_review_it_and_they_are_told_that_it_waits(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    file = place.root / "access" / "principals.json"
+    people = json.loads(file.read_text(encoding="utf-8"))
+    rights = {"maria": ["reader"], "alice": ["reader", "operator"], "kim": ["approver"]}
+    people["principals"] |= {user: {"tenant": "acme", "roles": roles} for user, roles in rights.items()}
+    file.write_text(json.dumps(people), encoding="utf-8")
+    root = known_principal(place, "root")
+
+    def made_by(maker: Principal, user: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {mint(place, known_principal(place, user), maker=maker).token}"}
+
+    maria, alice, of_maria = made_by(root, "maria"), made_by(root, "alice"), made_by(Principal("acme", "maria"), "kim")
+    told, path = "Readers&#39; feedback to review: 1", "/golden/feedback"
+    async with served(place) as client:
+        run = (await answered(client, maria, "how do I rotate an API token?"))["run_id"]
+        opinion = {"run_id": run, "verdict": "relevant", "result": 1}
+        given = await client.post("/api/feedback", json=opinion, headers=maria)
+        assert given.status_code == 201, given.text
+        for headers, tells in ((maria, False), (alice, True), (of_maria, False), (bearer(place, "root"), False)):
+            assert (told in (await client.get("/", headers=headers)).text) == tells
+            if headers is maria:
+                continue
+            page = (await client.get(path, headers=headers)).text
+            assert (told in (await client.get("/approvals", headers=headers)).text) == tells
+            assert ('{"accept": true}' in page) == tells
+            assert ("a third person reviews it" in page) == (not tells)
+        review = f"/api/feedback/{given.json()['id']}/review"
+        assert (await client.post(review, json={"accept": True}, headers=of_maria)).status_code == 403
+        accepted = await client.post(review, json={"accept": True}, headers=alice)
+        assert accepted.status_code == 200, accepted.text
+        assert told not in (await client.get("/", headers=alice)).text
 
 
 async def test_a_greeting_is_no_question_to_label(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from hive_agents.approvals import WITHHELD, ApprovalRequest, handed_to, hindrance
 from hive_agents.base import HiveError, hides, spelled_json
 from hive_agents.base.files import jsontext, load_value
-from hive_agents.server import approvals, runs
+from hive_agents.server import approvals, copilot, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import APPROVER, REVIEWER, Call
 from hive_agents.server.pages.view import Pages, seen_other
@@ -56,6 +56,7 @@ def inbox(call: Call) -> dict[str, Any]:
         "next_cursor": cursor,
         "status": status,
         "waiting": approvals.count_waiting(call),
+        "opinions": len(copilot.feedback_to_review(call)),
         "may_decide": bool(APPROVER & call.principal.roles),
         "done": call.request.query_params.get("done") == "last",
     }

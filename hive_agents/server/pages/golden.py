@@ -37,7 +37,7 @@ def overview(call: Call) -> dict[str, Any]:
         "open": golden.open_to_label(call).questions,
         "read": _whole_hash(call) if labelled is not None and not labelled.accepted and is_owner(call) else None,
         "done": done_of(call),
-        "pending": len(copilot.list_feedback(call, copilot.FeedbackPage(status="pending", limit=500)).items),
+        "pending": len(copilot.feedback_to_review(call)),
         **_queries(call, queries),
     }
 
@@ -96,7 +96,8 @@ def feedback(call: Call) -> dict[str, Any]:
         measuring = golden.measuring(call, asked)
     labels = OPERATOR & call.principal.roles
     by_hand = [one for one, split in measuring.items() if labels and split != "holdout"]
-    shown = {"items": page.items, "next_cursor": page.next_cursor, "status": status}
+    decides = copilot.feedback_to_review(call)
+    shown = {"items": page.items, "next_cursor": page.next_cursor, "status": status, "decides": decides}
     return shown | {"measuring": measuring, "by_hand": by_hand}
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from hive_agents.base import HiveError
 from hive_agents.server import approvals, configs, copilot, documents, golden, runs
-from hive_agents.server.auth import ADMIN, ANYBODY, APPROVER, OPERATOR, READER, Call
+from hive_agents.server.auth import ADMIN, ANYBODY, APPROVER, OPERATOR, READER, REVIEWER, Call
 from hive_agents.server.pages import library
 from hive_agents.server.pages.view import Pages
 from hive_agents.server.shapes import PageQuery
@@ -37,6 +37,7 @@ def home(call: Call) -> dict[str, Any]:
         "mine": _folders(call) if reads and not operates and not empty else None,
         "threads": copilot.threads(call, copilot.ThreadsPage(limit=SHOWN)).threads if reads else [],
         "waiting": approvals.count_waiting(call) if APPROVER & call.principal.roles else None,
+        "opinions": len(copilot.feedback_to_review(call)) if REVIEWER & call.principal.roles else 0,
         "failed": None,
         "open": [],
         "spent": None,
