@@ -166,3 +166,18 @@ async def test_the_owner_of_other_peoples_documents_reads_why_there_is_none(tmp_
         await client.get("/login", params={"code": login_code(place)})
         for path in ("/", "/documents"):
             assert "they belong to others" in (await client.get(path)).text, path
+
+
+async def test_an_owner_who_reads_nothing_is_told_so_after_an_upload_and_led_on(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser, opened(browser, client, place) as page:
+        await page.goto("/chat")
+        await page.evaluate(DROP, [["n1.md", "# Note 1\n\nBees dance."], ["n2.md", "# Note 2\n\nAnts walk."]])
+        await page.wait_for_url("**/documents")
+        told = page.locator("#uploads-sum")
+        await expect(told).to_contain_text("2 of 2 files ready; you can't read them yet")
+        await require_fit(page)
+        await told.get_by_role("button", name="Read every document as the owner").click()
+        await page.get_by_role("button", name="Write it").click()
+        await page.goto("/documents?search=Note")
+        await expect(page.get_by_role("link", name="Note 2")).to_be_visible()

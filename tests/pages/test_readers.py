@@ -6,6 +6,7 @@ import asyncio
 import html
 import json
 import re
+import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, is_open
+from hive_agents.access import Principal, is_open, login_code
 from hive_agents.store import audit
+from hive_agents.workspace.settings import Settings
 from tests.pages.browser import chromium, needs_chromium, require_accessible, signed_in
 from tests.pages.test_settings import sent, written
 from tests.people import token_of
@@ -283,17 +285,80 @@ async def test_a_reader_asks_on_her_first_page(tmp_path: Path) -> None:
         await page.get_by_text("how long do logs stay?").first.wait_for()
 
 
-async def test_only_the_owner_is_told_what_somebody_will_read(tmp_path: Path) -> None:
+async def test_an_admin_is_told_what_a_person_reads_of_what_the_admin_reads(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
+    for name, tenant in (("theirs", "globex"), ("both", "[acme, globex]")):
+        text = f"---\ntenant: {tenant}\nview: tenant\n---\n# A plan\n"
+        (place.documents / f"{name}.md").write_text(text, encoding="utf-8")
+    place.index()
     async with served(place, roles=("http",)) as client:
         await client.post("/login", json={"token": token(place, "root")})
         shown = await sent(client, "/settings/person", act="write", user="nora", role=["reader"], keep="1")
         assert "nora" in shown.text
         assert "hive.toml" not in shown.text
         assert "will read" not in shown.text
-        page = (await client.get("/settings/person?user=dana")).text
-        assert "What they may read" in page
-        assert "documents." not in page
+        readable = {user: await total(client, place, user) for user in ("root", "guest")}
+        assert 1 < readable["guest"] < readable["root"]
+        page = (await client.get("/settings/person?user=guest")).text
+        told = f"guest reads {readable['guest']} of the {readable['root']} documents that you read."
+        assert f"{told} Of those, {readable['guest']} name everybody of acme as their readers." in page
+        assert "No folder is shared" not in page
+        page = (await client.get("/settings/person?user=alice")).text
+        assert "Folders that are shared with them:" in page
+        await client.get("/login", params={"code": login_code(place)})
+        page = (await client.get("/settings/person?user=guest")).text
+        every = len(list(place.documents.rglob("*.md")))
+        assert f"guest reads {readable['guest']} of {every} documents." in page
+
+
+async def total(client: httpx.AsyncClient, place: Workspace, user: str) -> int:
+    return len(await listed(client, bearer(place, user), limit=200))
+
+
+async def test_an_owner_who_reads_nothing_reads_everything_from_then_on(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        headers = await owner(client, place)
+        assert await listed(client, headers) == {}
+        for path in ("/", "/documents", "/chat"):
+            page = html.unescape((await client.get(path)).text)
+            assert "As the owner of this machine you may read every document" in page, path
+            assert "{n} of {all} files ready; you can't read them yet" in page, path
+            assert page.count('action="/settings/readers/owner"') == 2, path
+            assert "can be asked about now" not in page, path
+        before = await total(client, place, "guest")
+        shown = await sent(client, f"{READERS}/owner")
+        said = html.unescape(shown.text)
+        assert '+mode = "open"' in said
+        assert f"will read all {len(list(place.documents.rglob('*.md')))} documents here" in said
+        assert not is_open(place)
+        done = await written(client, shown)
+        assert (done.status_code, done.headers["location"]) == (303, "/documents?done=written")
+        for settings in (place, Workspace(place.root)):  # of the running server, and of the next one
+            assert is_open(settings)
+        (entry,) = audit.recorded(place, "file_changed")
+        assert entry["file"] == "hive.toml"
+        assert len(await listed(client, headers, limit=200)) > before
+        assert await total(client, place, "guest") == before
+        page = html.unescape((await client.get("/documents")).text)
+        assert "files can be asked about now" in page
+        assert "/settings/readers/owner" not in page
+        assert (await sent(client, f"{READERS}/owner")).status_code == 403
+
+
+async def test_nobody_but_the_owner_at_this_machine_makes_everything_theirs_to_read(tmp_path: Path) -> None:
+    keys = '[[access.keys]]\nkid = "own"\nalg = "HS256"\nsecret_ref = "env:HIVE_TEST_KEY"\n'
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        await client.post("/login", json={"token": token(place, "root")})
+        refused = await sent(client, f"{READERS}/owner")
+        assert refused.status_code == 403, "an admin of a tenant"
+        assert "hive.toml" not in refused.text
+        assert "/settings/readers/owner" not in (await client.get("/documents")).text
+        await owner(client, place)
+        access = Settings.model_validate(tomllib.loads(keys)).access
+        vars(place)["settings"] = place.settings.model_copy(update={"access": access})
+        assert (await sent(client, f"{READERS}/owner")).status_code == 403, "where others may reach the server"
 
 
 async def test_a_folder_is_not_shared_with_nobody_nor_outside_of_the_documents(client: httpx.AsyncClient) -> None:

@@ -37,7 +37,7 @@ def begin(call: Call) -> dict[str, Any]:
     """A new conversation, with the list of the existing ones."""
     ask: dict[str, Any] = {"pinned": [], "doc_id": call.request.query_params.get("about") or None}
     fields = _fields(call)
-    empty = library.dropped(call) if not fields and library.is_empty(call) else None
+    empty = library.dropped(call) if not any(fields.values()) and library.is_empty(call) else None
     shown: dict[str, Any] = {"thread": None, "turns": [], "most_shown": None, "files": [], "most": _most(call)}
     return shown | {"asked": ask, "fields": fields, "empty": empty} | _threads(call)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
-from hive_agents.access import LOCAL_TENANT, is_open
+from hive_agents.access import LOCAL_TENANT, is_open, uses_local_key
 from hive_agents.base import HiveError, NotFound
 from hive_agents.documents import list_documents
 from hive_agents.server import copilot, documents, sources
@@ -13,6 +13,7 @@ from hive_agents.server.api import checked
 from hive_agents.server.auth import ADMIN, OPERATOR, READER, Call
 from hive_agents.server.pages.documents import shown_document
 from hive_agents.server.pages.passages import blocks
+from hive_agents.server.pages.reading import reads_nothing
 from hive_agents.server.pages.view import Pages
 from hive_agents.sync import examine_documents
 
@@ -81,14 +82,16 @@ def document(call: Call, doc_id: str) -> dict[str, Any]:
 def dropped(call: Call) -> dict[str, Any]:
     """Return what the box for uploads needs; `uploads` is None for those who may not upload.
 
-    `others` says whether there are documents of other people: to the workspace's owner alone, who shares them.
+    `others` says whether there are documents of other people: to the workspace's owner alone, who shares them. `unread`
+    is an owner who reads nothing, and `may_open` one who may decide otherwise.
     """
     if not OPERATOR & call.principal.roles:
-        return {"uploads": None, "most": 0, "others": False}
-    owns = call.principal.tenant == LOCAL_TENANT and ADMIN & call.principal.roles
+        return {"uploads": None, "most": 0, "others": False, "unread": False, "may_open": False}
+    owns, unread = call.principal.tenant == LOCAL_TENANT and ADMIN & call.principal.roles, reads_nothing(call)
     under_way = [one for one in documents.imports(call).imports if one.ended_at is None]
     others = bool(owns and list_documents(call.workspace.documents).files)
-    return {"uploads": under_way, "most": call.workspace.settings.server.upload_bytes, "others": others}
+    most, may_open = call.workspace.settings.server.upload_bytes, unread and uses_local_key(call.workspace)
+    return {"uploads": under_way, "most": most, "others": others, "unread": unread, "may_open": may_open}
 
 
 def _rows(call: Call) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from hive_agents.judging import judge_stats
 from hive_agents.models import TAKE_A_LARGER, configured_chat, is_fit, price_of, probed, told_of, tried_embedding
 from hive_agents.server import colony
 from hive_agents.server.auth import ADMIN, Call
-from hive_agents.server.pages.settings import changed, done_of, missing, settings_text
+from hive_agents.server.pages.reading import settings_text
+from hive_agents.server.pages.settings import changed, done_of, missing
 from hive_agents.server.pages.view import Pages, seen_other
 from hive_agents.store import FileChange, audit
 from hive_agents.triggers import (

@@ -14,7 +14,8 @@ from hive_agents.access import AccessRules
 from hive_agents.base.files import load_value
 from hive_agents.server.auth import ADMIN, Call
 from hive_agents.server.pages.machine import SIGN_IN, anew, require_owner
-from hive_agents.server.pages.settings import RANKED, changed, done_of, known_names, missing, names_in, settings_text
+from hive_agents.server.pages.reading import settings_text
+from hive_agents.server.pages.settings import RANKED, changed, done_of, known_names, missing, names_in
 from hive_agents.server.pages.view import Pages
 from hive_agents.server.signin import BACK, origin_of
 from hive_agents.store import FileChange

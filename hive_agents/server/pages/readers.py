@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
 from starlette.responses import Response
 
-from hive_agents.access import AccessRules, Grant, grant_change
+from hive_agents.access import AccessRules, Grant, grant_change, uses_local_key
+from hive_agents.base import HiveError
 from hive_agents.base.files import load_value
 from hive_agents.documents import list_documents
 from hive_agents.events import EventType
@@ -15,11 +17,11 @@ from hive_agents.host import folder_below, record_document
 from hive_agents.server import documents
 from hive_agents.server.account import tenant_of
 from hive_agents.server.auth import ADMIN, Call
+from hive_agents.server.pages.reading import labelled, open_change, open_now, reads_nothing
 from hive_agents.server.pages.settings import (
     changed,
     done_of,
     known_names,
-    labelled,
     missing,
     names_in,
     tenants_in_use,
@@ -93,6 +95,25 @@ def change_readers(call: Call) -> dict[str, Any] | Response:
     of_folder = [(name, values | said) for name, said in told]
     done = "written" if then_reads(held) else "removed"
     return changed(call, made, READERS, done, then=join, entries=True, joins=len(joining), told=of_folder)
+
+
+@pages.post(f"{READERS}/owner", ADMIN, "settings_change.html")
+def read_all(call: Call) -> dict[str, Any] | Response:
+    """Let the workspace's owner read every document, whoever it belongs to.
+
+    Not where tokens have keys of their own: others may reach such a server, and open mode is served to this machine
+    alone.
+    """
+    place = call.workspace
+    if not (reads_nothing(call) and uses_local_key(place)):
+        fix = "sign in with a link of `hive open`, made on the machine that serves these pages to itself alone"
+        raise HiveError.of("HIVE-415", "the workspace's owner may do this, who reads nothing", fix=fix, exit_code=1)
+    told = [("opens", {"n": len(list_documents(place.documents).files)})]
+
+    def made() -> list[FileChange]:
+        return [open_change(call, mode="open")]
+
+    return changed(call, made, "/documents", "written", then=partial(open_now, place), told=told)
 
 
 def _held(call: Call, tenant: str, match: str) -> list[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,7 +13,6 @@ from starlette.responses import Response
 from hive_agents import copilot
 from hive_agents.access import (
     LOCAL_TENANT,
-    AccessLabels,
     AccessRules,
     GroupEntry,
     Principal,
@@ -24,23 +22,29 @@ from hive_agents.access import (
     is_open,
     issued_tokens,
     known_principal,
-    labels_in_file,
     mint,
     owner_token,
     revoke,
 )
 from hive_agents.base import HiveError, NotFound, sha256
-from hive_agents.base.files import jsontext, load_value, read_bytes
-from hive_agents.documents import list_documents
+from hive_agents.base.files import load_value
 from hive_agents.server.account import tenant_of
-from hive_agents.server.auth import ADMIN, READER, Call
+from hive_agents.server.auth import ADMIN, Call
+from hive_agents.server.pages.reading import (
+    labelled,
+    open_change,
+    open_now,
+    opens_until_named,
+    reads_now,
+    told_of_person,
+)
 from hive_agents.server.pages.view import Pages, seen_other
 from hive_agents.server.signin import origin_of
 from hive_agents.store import FileChange, digest_of, write_changes
 from hive_agents.triggers import is_anothers_service
 from hive_agents.workspace import Workspace, trust, trusted
 from hive_agents.workspace.credentials import CredentialStore
-from hive_agents.workspace.settings import FILE, Settings, with_values
+from hive_agents.workspace.settings import FILE
 
 pages = Pages()
 OWNERS = ("signin", "records")
@@ -73,7 +77,7 @@ def people(call: Call) -> dict[str, Any]:
         "ranked": RANKED,
         "whole": tenant is None,
         "tenants": tenants_in_use(call, rules),
-        "opens": _opens_until_named(call),
+        "opens": opens_until_named(call),
         "done": done_of(call),
         **known_names(call, rules),
     }
@@ -89,7 +93,8 @@ def person(call: Call) -> dict[str, Any]:
         "person": known,
         "ranked": RANKED,
         "folders": folders,
-        "reads": _reads(call, rules, known.user),
+        "reads": reads_now(call, rules, known.user),
+        "whole": tenant_of(call) is None,
         "lifetimes": LIFETIMES,
         **known_names(call, rules),
     }
@@ -102,7 +107,7 @@ def change_person(call: Call) -> dict[str, Any] | Response:
     With the first person the workspace's owner goes on reading everything, if they say so.
     """
     user, act, place = call.sent("user"), call.sent("act"), call.workspace
-    keeps = bool(call.sent("keep")) and _opens_until_named(call)
+    keeps = bool(call.sent("keep")) and opens_until_named(call)
     if act == "write":
         entry = _entry(PrincipalEntry, call, groups=names_in(call, "groups"), roles=call.all_sent("role"))
         if user in AccessRules.load(place).principals:
@@ -113,16 +118,10 @@ def change_person(call: Call) -> dict[str, Any] | Response:
             raise HiveError.of("HIVE-415", message, fix=fix, exit_code=1)
 
         def written() -> list[FileChange]:
-            return [*([_stays_open(call)] if keeps else []), access_change(place, "principals", user, entry)]
+            return [*([open_change(call)] if keeps else []), access_change(place, "principals", user, entry)]
 
-        def stays_open() -> None:
-            """Let the running server go by it at once, or the owner would read nothing until it begins again."""
-            if keeps:
-                access = place.settings.access.model_copy(update={"until_named": False})
-                vars(place)["settings"] = place.settings.model_copy(update={"access": access})
-
-        told = _told(call, user, written()[-1], keeps=keeps)
-        return changed(call, written, PEOPLE, "written", then=stays_open, entries=True, told=told)
+        told, opened = told_of_person(call, user, written()[-1], keeps=keeps), partial(open_now, place)
+        return changed(call, written, PEOPLE, "written", then=opened if keeps else None, entries=True, told=told)
     known = _own_person(call, user)
 
     def end() -> None:
@@ -202,56 +201,6 @@ def tenants_in_use(call: Call, rules: AccessRules) -> list[str]:
     if not known:  # else the documents, of which there may be many, aren't read
         known = {one for _, labels in labelled(call) for one in labels.tenants} - {LOCAL_TENANT}
     return sorted(known) or [FIRST_TENANT]
-
-
-def labelled(call: Call) -> list[tuple[str, AccessLabels]]:
-    """Return (doc_id, labels) of every document, as its file says now."""
-    found = [(one, labels_in_file(call.workspace, one)) for one in list_documents(call.workspace.documents).files]
-    return [(one, labels) for one, labels in found if labels is not None]
-
-
-def settings_text(call: Call) -> str:
-    """Return the text of `hive.toml`, "" where there is none."""
-    with suppress(FileNotFoundError):
-        return jsontext.decode(read_bytes(call.workspace.root / FILE), FILE)
-    return ""
-
-
-def _opens_until_named(call: Call) -> bool:
-    """Return whether the caller is the owner who reads everything, and no longer once somebody is named."""
-    return tenant_of(call) is None and is_open(call.workspace) and call.workspace.settings.access.until_named
-
-
-def _stays_open(call: Call) -> FileChange:
-    before = settings_text(call)
-    after = with_values(before, "access", {"until_named": ""})
-    load_value(Settings, tomllib.loads(after), FILE)
-    return FileChange(FILE, before, after)
-
-
-def _told(call: Call, user: str, change: FileChange, *, keeps: bool) -> list[tuple[str, dict[str, Any]]]:
-    """Return (name, values) of the sentences that tell the workspace's owner who will read how much."""
-    place = call.workspace
-    reads = _reads(call, AccessRules.changed(place, change.file, change.after or ""), user)
-    if reads is None:
-        return []
-    said: list[tuple[str, dict[str, Any]]] = [("reads", {"user": user, **reads})]
-    if is_open(place):
-        said.append(("loses" if _opens_until_named(call) and not keeps else "keeps", {"n": reads["all"]}))
-    return said
-
-
-def _reads(call: Call, rules: AccessRules, user: str) -> dict[str, int] | None:
-    """Return how many of all documents a person reads by these rules.
-
-    None where the caller isn't the workspace's owner, as others aren't told how many there are, and where only a
-    service knows.
-    """
-    if tenant_of(call) is not None or call.workspace.settings.access.service_url:
-        return None
-    who, documents = rules.principals[user], labelled(call)
-    seen = int(rules.visible(who, documents).sum()) if who.roles & READER else 0
-    return {"n": seen, "all": len(documents)}
 
 
 def _own_person(call: Call, user: str) -> Principal:

@@ -12,7 +12,8 @@ from hive_agents.base import HiveError, sha256
 from hive_agents.base.files import load_value
 from hive_agents.server.auth import ADMIN, Call
 from hive_agents.server.pages.machine import TRUST, anew, is_owner, require_owner
-from hive_agents.server.pages.settings import changed, done_of, missing, names_in, settings_text
+from hive_agents.server.pages.reading import settings_text
+from hive_agents.server.pages.settings import changed, done_of, missing, names_in
 from hive_agents.server.pages.view import Pages, seen_other
 from hive_agents.store import FileChange, audit
 from hive_agents.workspace import trust, trusted
