@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, cast, get_args
@@ -13,12 +13,15 @@ from typing import Any, Literal, cast, get_args
 from hive_agents.access import Principal, ViewGate, asked_by, labels_in_file, owner, people, same_hands
 from hive_agents.base import HiveError, NotFound
 from hive_agents.base.files import locked
-from hive_agents.copilot.reply import viewable_rows
+from hive_agents.copilot.reply import result_rows, rows_of, viewable_rows
 from hive_agents.copilot.session import certain_scope, open_scope, vocabulary_of
 from hive_agents.copilot.threads import ThreadStore, Turn
+from hive_agents.copilot.unknown import still_known
+from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.documents import MOVED_DOCUMENTS
 from hive_agents.evaluation import FILE, question_key, viewable_golden
 from hive_agents.gate import credit, label
+from hive_agents.index import ScopedIndex
 from hive_agents.ranking import SearchEngine, active_config
 from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
@@ -158,16 +161,41 @@ class FeedbackQueue:
         """Return the model's answer in a turn; None where the person may not view all that the turn shows of it."""
         with suppress(HiveError):  # the conversation is gone, or nothing is indexed
             turn = threads.turn(run_id)
-            index = open_scope(
-                self.workspace, self.engine, self.person, active_config(self.workspace).stored.config.collection
-            )
-            known = certain_scope(self.workspace, self.engine, self.person, index, self._gate)
-            if turn.outcome.answer_source is not None and viewable_rows(
-                index, self._gate, turn.outcome, vocabulary_of(known)
-            ):
+            index, vocabulary = self._scope()
+            if turn.outcome.answer_source is not None and viewable_rows(index, self._gate, turn.outcome, vocabulary):
                 answer = threads.answer(run_id)
                 return answer.text if answer is not None else None
         return None
+
+    def _scope(self) -> tuple[ScopedIndex, Vocabulary]:
+        collection = active_config(self.workspace).stored.config.collection
+        index = open_scope(self.workspace, self.engine, self.person, collection)
+        return index, vocabulary_of(certain_scope(self.workspace, self.engine, self.person, index, self._gate))
+
+    def result(self, item: Item) -> dict[str, Any] | None:
+        """Return the result that an opinion is on, with its passages as they are now; None where it is no result, or
+        the question names what the person may not view."""
+        with suppress(HiveError):  # the conversation is gone, or nothing is indexed
+            outcome = ThreadStore(self.workspace, Principal(item.tenant, item.by)).turn(item.run_id).outcome
+            may = self._gate.allowed([item.doc_id])
+            found = [one for one in outcome.results if one.doc_id in may]
+            index, vocabulary = self._scope()
+            rows = rows_of(index, found)
+            if len(rows) == len(found) and outcome.names_known(vocabulary) and still_known(index, outcome.corrected):
+                return next(iter(result_rows(index, outcome.decision, found, rows, unfold=False)), None)
+        return None
+
+    def given(self, run_ids: Collection[str]) -> set[tuple[str, str]]:
+        """Return on what of these turns the person has given an opinion, as (run, document); "" is the answer."""
+        if not run_ids:
+            return set()
+        with connected(self.workspace.records) as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM feedback WHERE run_id IN ({', '.join('?' * len(run_ids))}) AND by = ?"
+                " AND tenant = ?",
+                (*run_ids, self.person.user, self.person.tenant),
+            ).fetchall()
+        return {(one.run_id, one.doc_id) for one in self._found_again([Item(*row) for row in rows])}
 
     def items(self, status: str | None = None) -> list[Item]:
         """Return the items that the person may review or filed themselves, oldest first; one on a model's answer only

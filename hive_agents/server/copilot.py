@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -360,6 +361,13 @@ def list_feedback(call: Call, query: FeedbackPage) -> FeedbackList:
 def feedback_to_review(call: CallContext) -> set[str]:
     """Return the ids of the pending feedback that the caller may decide."""
     return {one.id for one in call.chat().feedback().waiting()}
+
+
+def feedback_results(call: CallContext, ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return the results that this feedback is on, as the caller may see them, by its id."""
+    queue = call.chat().feedback()
+    found = {one.id: queue.result(one) for one in queue.items() if one.id in ids} if ids else {}
+    return {item_id: result for item_id, result in found.items() if result is not None}
 
 
 @api.post("/api/feedback/{item_id}/review", REVIEWER)

@@ -89,6 +89,11 @@ def colleague(visit: Visit, role: str) -> Principal:
     return next(one for one in visit.people if one.tenant == visit.reader.tenant and role in one.roles)
 
 
+def reviewers(visit: Visit) -> FeedbackQueue:
+    who = colleague(visit, "approver")
+    return FeedbackQueue(visit.workspace, who, ViewGate.of(visit.workspace, who), engine=visit.engine)
+
+
 def reviewed(visit: Visit) -> set[int]:
     who = colleague(visit, "approver")
     return {doc.number for doc in visit.documents if visit.rules.allows(who, doc)}
@@ -165,14 +170,21 @@ async def _(visit: Visit) -> str:
         for doc in (some(visit, 1)[0].doc_id, None)
     ]
     shown = tried(*adds[:4])
+    shown += tried(lambda: sorted(queue.given(visit.runs)))
     return shown + tried(lambda: [item.to_json() for item in queue.items() if item.run_id in visit.runs])
 
 
 @channel("feedback review", ID, "reviewer")
 async def _(visit: Visit) -> str:
-    who = colleague(visit, "approver")
-    queue = FeedbackQueue(visit.workspace, who, ViewGate.of(visit.workspace, who))
+    queue = reviewers(visit)
     return tried(lambda: [item.to_json() for item in [*queue.items(), *queue.waiting()] if item.run_id in visit.runs])
+
+
+@channel("feedback results", TEXTS, "reviewer")
+async def _(visit: Visit) -> str:
+    """What the results that feedback is on show of their documents to whoever reviews it."""
+    queue = reviewers(visit)
+    return tried(lambda: [queue.result(item) for item in queue.items() if item.run_id in visit.runs])
 
 
 @channel("threads", "")

@@ -25,7 +25,8 @@ SHARES = {
     "render": 0.2,
     "threads": 0.2,
 }
-SHARES |= dict.fromkeys(("feedback", "feedback review", "document", "field_values", "filters", "why"), 0.4)
+SHARES |= dict.fromkeys(("feedback", "feedback review", "feedback results", "document"), 0.4)
+SHARES |= dict.fromkeys(("field_values", "filters", "why"), 0.4)
 """The share of examples that look at a channel; every other channel is looked at each time."""
 
 

@@ -32,7 +32,7 @@ SURFACES = {
     },
     "FeedbackQueue": {
         "add": "feedback", "items": "feedback review", "review": "hive chat", "hindrance": "hive chat",
-        "waiting": "feedback review",
+        "waiting": "feedback review", "result": "feedback results", "given": "feedback",
     },
     "ThreadStore": {
         "create": "threads", "require": "threads", "threads": "threads", "turns": "thread rows", "turn": "render",

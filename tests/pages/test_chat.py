@@ -19,6 +19,7 @@ from hive_agents.host import Host
 from hive_agents.runs import RunStore
 from hive_agents.server import copilot, runs
 from hive_agents.server.pages.chat import GLANCE
+from hive_agents.server.pages.language import texts
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.server.serving import asked, bearer, followed, sample, served
@@ -314,6 +315,37 @@ async def test_feedback_is_offered_to_whoever_may_review_it_and_they_are_told_th
         accepted = await client.post(review, json={"accept": True}, headers=alice)
         assert accepted.status_code == 200, accepted.text
         assert told not in (await client.get("/", headers=alice)).text
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+async def test_a_wrong_passage_is_told_as_such_beside_the_readers_own_words(tmp_path: Path, language: str) -> None:
+    place = sample(tmp_path / "ws")
+    kept = "data-given>You have said what you think of this."
+    async with served(place) as client:
+        dana, root = bearer(place), bearer(place, "root")
+        run = await answered(client, dana, QUESTION)
+        thread = f"/chat/{run['thread_id']}"
+        pages = (thread, f"{thread}/turns/{run['run_id']}")
+        for page in pages:
+            assert kept not in (await client.get(page, headers=dana)).text
+        sentence = texts(language)["chat.wrong_passage_said"]
+        opinion = {"run_id": run["run_id"], "verdict": "relevant", "result": 1}
+        opinion |= {"comment": f"{sentence} it is the table"}
+        given = await client.post("/api/feedback", json=opinion, headers=dana)
+        assert given.status_code == 201, given.text
+        for page in pages:
+            assert (await client.get(page, headers=dana)).text.count(kept) == 1
+        page = html.unescape((await client.get("/golden/feedback", headers=root)).text)
+        assert '<span class="badge warn">right document, wrong passage</span>' in page
+        assert "<p>“it is the table”</p>" in page
+        assert sentence not in page
+        assert '<span class="badge good">' not in page
+        assert re.search(r'<div class="passages"><div class="passage[^>]*>.*<mark>P50</mark>', page, re.DOTALL)
+        plain = opinion | {"comment": "it is the table"}
+        assert (await client.post("/api/feedback", json=plain, headers=dana)).status_code == 201
+        page = html.unescape((await client.get("/golden/feedback", headers=root)).text)
+        assert '<span class="badge good">relevant</span>' in page
+        assert "wrong passage" not in page
 
 
 async def test_a_greeting_is_no_question_to_label(tmp_path: Path) -> None:

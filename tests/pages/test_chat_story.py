@@ -134,6 +134,9 @@ async def test_filters_options_edits_and_opinions_go_on_in_the_thread(tmp_path: 
             assert (body["verdict"], body["comment"]) == (
                 "relevant", "The document answers; the passage that was shown doesn't. it is the table below"
             )  # fmt: skip
+            await card.get_by_text("You have said what you think of this.").wait_for()
+            await card.get_by_label("This result is").wait_for(state="hidden")
+            await card.get_by_text("Say what you think of it").click()
             await card.get_by_label("This result is").select_option("wrong_document")
             await card.get_by_label("Why (if you like)").fill("it is about glass")
             await card.get_by_role("button", name="Send").click()

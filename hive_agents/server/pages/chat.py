@@ -104,7 +104,7 @@ def thread(call: Call, thread_id: str) -> dict[str, Any]:
     """A conversation, including questions without an answer yet."""
     states = copilot.thread_runs(call, thread_id).runs
     conversation = copilot.thread(call, thread_id)
-    turns = _with_next(call, _turns(thread_id, states, conversation.turns))
+    turns = _with_given(call, _with_next(call, _turns(thread_id, states, conversation.turns)))
     pinned: list[dict[str, Any]] = next((one["pinned"] for one in reversed(turns) if one["reply"] is not None), [])
     return {
         "thread": conversation,
@@ -125,7 +125,8 @@ def turn(call: Call, thread_id: str, run_id: str) -> dict[str, Any]:
     states = copilot.thread_runs(call, thread_id).runs
     result = _reply(call, run_id, thread_id)
     replies = [result | {"text": None}] if result is not None else []
-    return {"turns": _with_next(call, _turns(thread_id, states, replies, only=run_id)), "run_id": run_id}
+    turns = _with_next(call, _turns(thread_id, states, replies, only=run_id))
+    return {"turns": _with_given(call, turns), "run_id": run_id}
 
 
 def passages_of(result: dict[str, Any]) -> list[dict[str, Any]]:
@@ -193,6 +194,12 @@ def _with_next(call: Call, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
         with suppress(HiveError):  # it was deleted meanwhile
             turns[-1]["next"] = copilot.follow_ups(call, turns[-1]["run_id"]).questions
     return turns
+
+
+def _with_given(call: Call, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the turns, each with the documents that the reader has given feedback on; "" is the answer."""
+    given = call.chat().feedback().given([one["run_id"] for one in turns])
+    return [one | {"given": {doc_id for run_id, doc_id in given if run_id == one["run_id"]}} for one in turns]
 
 
 def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dict[str, Any] | None) -> dict[str, Any]:

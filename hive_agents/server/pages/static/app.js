@@ -8,11 +8,13 @@
 
   const body = () => document.body;
 
-  // How much of the window's lower edge a bar with a form covers that sticks to it.
+  const MESSAGE = 96; // what a message takes at the window's lower edge
+
+  // How much of the window's lower edge a bar with a form covers that sticks to it, or stands near it where a page ends.
   function aboveBar() {
     const whole = window.innerHeight;
     const boxes = [...document.querySelectorAll(".ask, #batch")].map((bar) => bar.getBoundingClientRect());
-    const stuck = boxes.filter((box) => box.height && box.top < whole && box.bottom > whole - 32);
+    const stuck = boxes.filter((box) => box.height && box.top < whole && box.bottom > whole - MESSAGE);
     return whole - Math.min(whole, ...stuck.map((box) => box.top));
   }
 

@@ -93,6 +93,18 @@
 
   const added = new Map();
 
+  // Feedback that was sent closes its form, and stays told beside what it is on.
+  document.addEventListener("hive:done", (event) => {
+    if (event.target.dataset.api !== "POST /api/feedback") return;
+    const menu = event.target.closest("details.menu");
+    if (menu) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
+    const told = event.target.closest(".result, .answer")?.querySelector("[data-given]");
+    if (told) told.hidden = false;
+  });
+
   // Adds a question to the conversation, once.
   function add(run) {
     const id = `turn-${run.run_id}`;

@@ -115,10 +115,19 @@
     }
   }
 
+  // Answers that quoted a file which is gone are shown without it.
+  async function renew() {
+    const quoting = [...document.querySelectorAll("article[data-turn]")].filter((one) => one.querySelector(".own-file"));
+    await Promise.all(quoting.map((article) => (
+      htmx.ajax("GET", article.dataset.turn, { source: article, target: article, swap: "outerHTML" })
+    )));
+  }
+
   async function remove(chip) {
     try {
       if (chip.dataset.file) await hive.api("DELETE", `${path()}/${encodeURIComponent(chip.dataset.file)}`);
       chip.remove();
+      if (chip.dataset.file) await renew();
       document.getElementById("text").focus();
     } catch (error) {
       hive.explain(error);
