@@ -79,7 +79,7 @@ async def test_the_form_offers_the_folders_people_and_groups_that_there_are(
     await written(client, await sent(client, "/settings/person", act="write", user="ann", tenant="acme",
                                      role=["reader"], groups="lab", keep="1"))  # fmt: skip
     page = (await client.get(f"{READERS}?person=ann&folder=open")).text
-    assert re.findall(r'<option value="([^"]*)"', page) == ["open", "open/inner", "secret", "documents"]
+    assert re.findall(r'<option value="([^"]*)"', page) == ["", "open", "open/inner", "secret", "documents"]
     assert '<option value="open" selected>' in page
     assert '<input type="checkbox" name="people" value="ann" checked>' in page
     assert '<input type="checkbox" name="groups" value="lab">' in page
@@ -116,7 +116,8 @@ async def test_an_admin_is_offered_no_folder_person_or_group_of_others(tmp_path:
 
 
 async def test_a_folder_is_shared_no_more(place: Workspace, client: httpx.AsyncClient) -> None:
-    form = {"act": "write", "folder": "", "tenant": "acme", "everybody": "1"}
+    form = {"act": "write", "folder": "documents", "tenant": "acme", "everybody": "1"}
+    assert "the folder is missing" in (await sent(client, READERS, **form | {"folder": ""})).text
     await written(client, await sent(client, READERS, **form))
     assert list(await listed(client, of_nora(place))) == ["open/open.md", "secret/secret.md"]
     assert "Nothing would change" in (await sent(client, READERS, **form)).text

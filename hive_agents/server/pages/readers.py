@@ -65,8 +65,8 @@ def change_readers(call: Call) -> dict[str, Any] | Response:
         people, groups = names_in(call, "people"), names_in(call, "groups")
         more = ["tenant"] if call.sent("everybody") else [f"user:{one}" for one in people]
         more += [f"group:{one}" for one in groups]
-        if not more:
-            raise missing("people")
+        if not (folder and more):
+            raise missing("people" if folder else "folder")
 
     def then_reads(held: list[str]) -> list[str]:
         return list(dict.fromkeys([*held, *more])) if more else [one for one in held if less and one != less]
