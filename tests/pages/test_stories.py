@@ -360,7 +360,7 @@ STORIES = {
         *added("open", "lamp.md"),
         *added("secret", "pump.md"),
         press(link("Share a folder")),
-        write(css("#folder"), "open"),
+        pick(css("#folder"), "open"),
         write(css("#tenant"), "acme"),
         press(role("checkbox", "Everybody of the organisation")),
         look("a folder to share"),
