@@ -64,8 +64,16 @@
       wrap.append(link);
       lines.push(wrap);
     }
+    if (outcome.deployed) {
+      const undo = document.createElement("a");
+      undo.href = "/optimize";
+      undo.textContent = words.undo;
+      lines.push(line("", ""));
+      lines.at(-1).append(undo);
+    }
     place.replaceChildren(...lines);
-    if (!outcome.deployed) form.querySelector("details").open = true;
+    if (outcome.deployed) form.querySelector("[type=submit]").remove();
+    else form.querySelector("details").open = true;
     form.dispatchEvent(new CustomEvent("hive:done", { bubbles: true }));
   }
 
