@@ -11,6 +11,8 @@ finds them. Then each pays in a process that is killed right after the payment, 
 
 What it leaves out: servers, and models' own time. Two columns need `pip install pydantic-ai-slim dbos`, which aren't
 among our extras: Pydantic AI by itself, and in workflows of DBOS with its records in SQLite.
+
+The frameworks stand in one file, long as it is: their parts are read beside one another, and their lines counted in it.
 """
 
 from __future__ import annotations

@@ -29,10 +29,11 @@ def home(call: Call) -> dict[str, Any]:
     """What is left to do, by the caller's roles."""
     reads, operates = bool(READER & call.principal.roles), bool(OPERATOR & call.principal.roles)
     empty = library.is_empty(call) if reads or operates else False
-    steps = _steps(call, empty) if operates else []
+    labels = golden.labels_left(call) if operates else None
+    steps = _steps(call, empty, is_labelled=not labels[1]) if labels else []
     context: dict[str, Any] = {
         "steps": steps if not all(done for _, _, done in steps) else [],
-        "labels": golden.labels_left(call) if operates else None,
+        "labels": labels,
         "empty": empty,
         "mine": _folders(call) if reads and not operates and not empty else None,
         "threads": copilot.threads(call, copilot.ThreadsPage(limit=SHOWN)).threads if reads else [],
@@ -62,7 +63,7 @@ def _folders(call: Call) -> tuple[int, list[tuple[str, int]]]:
     return len(readable), sorted(found.items())[:FOLDERS]
 
 
-def _steps(call: Call, empty: bool) -> list[tuple[str, str, bool]]:
+def _steps(call: Call, empty: bool, *, is_labelled: bool) -> list[tuple[str, str, bool]]:
     """Return (name, address, done) of each step of the setup, in their order."""
     deployed = _tried(lambda: configs.history(call, PageQuery(limit=1)).versions)
     asked = runs.runs_of(call, runs.RunsPage(limit=1), "worker").runs
@@ -70,7 +71,7 @@ def _steps(call: Call, empty: bool) -> list[tuple[str, str, bool]]:
     return [
         ("documents", "/documents", not empty),
         ("ask", "/chat", bool(asked)),
-        ("label", "/golden/label", not golden.labels_left(call)[1]),
+        ("label", "/golden/label", is_labelled),
         ("improve", "/optimize", bool(deployed)),
         ("model", "/settings/models" if ADMIN & call.principal.roles else "", connected),
     ]

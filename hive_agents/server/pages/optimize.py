@@ -27,8 +27,8 @@ def overview(call: Call) -> dict[str, Any]:
     parameters = call.request.query_params
     wanted = {"graph": "optimizer", "limit": 20, "cursor": parameters.get("cursor")}
     return {
-        "configs": configs.list_configs(call),
-        "made": {one.name: _from_parent(call, one.name) for one in configs.list_configs(call).configs if not one.error},
+        "configs": (listed := configs.list_configs(call)),
+        "made": {one.name: _from_parent(call, one.name) for one in listed.configs if not one.error},
         "budgets": BUDGETS,
         "labelled": _is_labelled(call),
         "missing": golden.labels_left(call)[1],
