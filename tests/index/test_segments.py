@@ -130,14 +130,28 @@ def test_an_index_that_followed_equals_one_built_anew(tmp_path: Path, seed: int,
 
 
 KILLED = """
-import os, signal, sys, threading, time
+import os, signal, sys, threading
 from hive_agents import Workspace
-def die():
-    time.sleep(float(sys.argv[2]))
-    os.kill(os.getpid(), signal.SIGKILL)
-threading.Thread(target=die, daemon=True).start()
+WRITES = {"execute", "executemany", "commit", "write", "replace", "unlink", "fsync"}
+steps, last = 0, int(sys.argv[2])
+def seen(_, event, called):
+    global steps
+    if event == "c_call" and called.__name__ in WRITES:
+        steps += 1
+        if steps == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+threading.setprofile(seen)
+sys.setprofile(seen)
 Workspace(sys.argv[1]).index()
+sys.setprofile(None)
+print(steps)
 """
+
+
+def killed_at(place: Workspace, step: int) -> subprocess.CompletedProcess[str]:
+    """Index in another process, which SIGKILL ends before a statement or a write; it prints their number otherwise."""
+    command = [sys.executable, "-c", KILLED, str(place.root), str(step)]
+    return subprocess.run(command, env=os.environ | {"PYTHONPATH": REPOSITORY}, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow
@@ -146,16 +160,16 @@ def test_an_index_that_followed_and_was_killed_equals_one_built_anew(tmp_path: P
     documents = {f"faqs/{n:02}.md": page(draw) for n in range(40)}
     place = make_workspace(tmp_path / "kb", embedding=False, documents=documents)
     build_index(place)
+    write_document(place, "faqs/new.md", page(draw))
+    whole = int(killed_at(place, 0).stdout)
     killed = 0
     for _ in range(25):
         change(place, draw)
-        command = [sys.executable, "-c", KILLED, str(place.root), str(draw.uniform(0.4, 1.6))]
-        done = subprocess.run(command, env=os.environ | {"PYTHONPATH": REPOSITORY}, check=False)
-        killed += done.returncode == -signal.SIGKILL
+        killed += killed_at(place, draw.randint(1, whole)).returncode == -signal.SIGKILL
         told(place)
         build_index(place)
         assert told(place) == told(anew(place))
-    assert killed
+    assert killed >= 15
 
 
 def test_a_change_writes_what_changed(tmp_path: Path) -> None:
