@@ -103,6 +103,19 @@ async def test_the_page_says_what_serves_and_how_to_begin(tmp_path: Path) -> Non
         assert (await client.get("/optimize", headers=bearer(place))).status_code == 403
 
 
+@pytest.mark.parametrize(("status", "badge"), [("done", "finished"), ("paused", "paused"), ("stopped", "stopped")])
+async def test_a_search_is_called_stopped_only_where_somebody_stopped_it(
+    tmp_path: Path, status: str, badge: str
+) -> None:
+    place = sample(tmp_path / "ws")
+    run = searched(place, 3, status="stopped", stopped_by="no_deploy", search_ended_by="patience")
+    assert RunStore(place).update(run, status, result=RunStore(place).get(run).result)
+    async with served(place, roles=("http",)) as client:
+        page = (await client.get(f"/optimize/{run}", headers=bearer(place, "root", *OPERATES))).text
+        assert re.findall(r'<p class="row"><span class="badge [a-z]+">([a-z]+)</span>', page) == [badge]
+        assert "Why it ended: nothing helped any more; as asked, before anything was put to use" in page
+
+
 async def test_every_page_tells_how_many_labels_are_missing_as_the_gate_does(tmp_path: Path) -> None:
     """Of twenty labelled questions too few are held out; a hundred and no names are enough."""
     place = sample(tmp_path / "ws")

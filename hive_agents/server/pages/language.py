@@ -37,7 +37,7 @@ def worded(language: str, name: str | None) -> str:
     """Return the word for the name of a state, a verdict or a stop; without one, the name itself.
 
     >>> worded("en", "no_deploy"), worded("en", "user:dana"), worded("en", None)
-    ('as asked, before the deployment', 'dana', '–')
+    ('as asked, before anything was put to use', 'dana', '–')
     """
     if not name:
         return "–"
