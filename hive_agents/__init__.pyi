@@ -66,6 +66,7 @@ from .events import (
     EventType as EventType,
 )
 from .goals import (
+    CapabilityLevel as CapabilityLevel,
     Constraint as Constraint,
     Goal as Goal,
     SuccessCriterion as SuccessCriterion,
@@ -77,7 +78,6 @@ from .index import (
     IndexReport as IndexReport,
 )
 from .judging import (
-    CapabilityLevel as CapabilityLevel,
     Certificate as Certificate,
     EvaluationRule as EvaluationRule,
     FeedbackContext as FeedbackContext,

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from hive_agents.approvals import ToolRule
 from hive_agents.base import NotFound, did_you_mean
 from hive_agents.base.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
+from hive_agents.goals import CapabilityLevel
 from hive_agents.goals.expressions import parse
-from hive_agents.judging import CapabilityLevel
 from hive_agents.runs import Limits
 from hive_agents.workspace.settings import Health
 

@@ -62,7 +62,7 @@ def command(
     require = partial(surface.asker.operator, "import documents")
     require()
     metadata = _labels(tenant or [], view or []) | _fields(field or [])
-    brings = None if bring is None else _settings(bring)
+    brings = None if bring is None else {part.strip() for part in bring.split(",")} - {"nothing", ""}
     if forget:
         others = bool(rev or theirs or watch or metadata or brings)
         _forget(surface, sources or [], to, require, delete=delete, others=others)
@@ -306,18 +306,6 @@ def _counts(left_out: list[LeftOut]) -> str:
         parts[entry["kind"]] += entry["count"]
         files[entry["kind"]] += 1
     return ", ".join(f"{number} {kind} in {count(files[kind], 'file')}" for kind, number in parts.most_common())
-
-
-def _settings(text: str) -> frozenset[str]:
-    """Return the settings of readers in a list with commas; "nothing" has none. Raises: HIVE-409."""
-    from hive_agents.base import HiveError
-    from hive_agents.readers import SETTINGS
-
-    named = {part.strip() for part in text.split(",")} - {"nothing", ""}
-    if unknown := sorted(named - SETTINGS):
-        fix = f"name some of {', '.join(sorted(SETTINGS))}, or nothing"
-        raise HiveError.of("HIVE-409", f"--with {unknown[0]} is none of what readers leave out", fix=fix, exit_code=2)
-    return frozenset(named)
 
 
 def _some(lines: list[str]) -> list[str]:

@@ -1,5 +1,6 @@
 from .goals import (
     CALL_NAMES as CALL_NAMES,
+    CapabilityLevel as CapabilityLevel,
     Constraint as Constraint,
     EvalCase as EvalCase,
     ExpectedCall as ExpectedCall,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_serializer, model_validator
@@ -50,6 +51,28 @@ def _named(goal_type: str) -> str:
 
 GoalType = Annotated[str, AfterValidator(goal_type_of)]
 NamedGoalType = Annotated[GoalType, AfterValidator(_named)]
+
+
+class CapabilityLevel(StrEnum):
+    """How well an agent can serve a goal.
+
+    >>> CapabilityLevel("uncertain") is CapabilityLevel.UNCERTAIN
+    True
+    """
+
+    CANNOT_HANDLE = "cannot_handle"
+    UNCERTAIN = "uncertain"
+    CAN_HANDLE = "can_handle"
+    BEST_FIT = "best_fit"
+
+    @property
+    def rank(self) -> int:
+        """From 0, cannot handle, to 3, best fit; strings would compare by the alphabet.
+
+        >>> max(CapabilityLevel, key=lambda level: level.rank)
+        <CapabilityLevel.BEST_FIT: 'best_fit'>
+        """
+        return list(CapabilityLevel).index(self)
 
 
 class SuccessCriterion(Format):

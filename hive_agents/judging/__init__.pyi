@@ -53,7 +53,6 @@ from .stats import (
     judge_stats as judge_stats,
 )
 from .verdict import (
-    CapabilityLevel as CapabilityLevel,
     EscalationReason as EscalationReason,
     FailedStep as FailedStep,
     FeedbackContext as FeedbackContext,

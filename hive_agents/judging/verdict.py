@@ -128,25 +128,3 @@ class FeedbackContext(Format):
     accumulated_context: dict[str, Any] = {}
     constraints_violated: list[str] = []
     succeeded_calls: list[str] | None = None
-
-
-class CapabilityLevel(StrEnum):
-    """How well a worker fits a request.
-
-    >>> CapabilityLevel("uncertain") is CapabilityLevel.UNCERTAIN
-    True
-    """
-
-    CANNOT_HANDLE = "cannot_handle"
-    UNCERTAIN = "uncertain"
-    CAN_HANDLE = "can_handle"
-    BEST_FIT = "best_fit"
-
-    @property
-    def rank(self) -> int:
-        """From 0, cannot handle, to 3, best fit; strings would compare by the alphabet.
-
-        >>> max(CapabilityLevel, key=lambda level: level.rank)
-        <CapabilityLevel.BEST_FIT: 'best_fit'>
-        """
-        return list(CapabilityLevel).index(self)

@@ -36,7 +36,6 @@ from hive_agents.host import (
 )
 from hive_agents.index import ScopedIndex
 from hive_agents.ranking import find_active
-from hive_agents.readers import ImportFailure
 from hive_agents.server import streams
 from hive_agents.server.api import Api, Body, Value
 from hive_agents.server.auth import OPERATOR, READER, Call, CallContext
@@ -232,10 +231,7 @@ def change_document(call: CallContext, doc_id: str, body: DocumentChange) -> Doc
         _require_labels({"view": body.grants})
         changes["view"] = body.grants
     if changes:
-        try:
-            change_fields(call.workspace, doc_id, changes, partial(_require_own, call, doc_id))
-        except ImportFailure as failure:
-            raise HiveError.of("HIVE-403", str(failure), path=doc_id, fix="try again in a moment") from None
+        change_fields(call.workspace, doc_id, changes, partial(_require_own, call, doc_id))
         record_document(
             call.workspace, EventType.DOCUMENT_CHANGED, call.principal, call.by, doc_id=doc_id, fields=changes
         )

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hive_agents.base import HiveError
 from hive_agents.base.files import frontmatter
+from hive_agents.readers import ImportFailure
 from hive_agents.store import connected
 from hive_agents.sync.forgetting import forget_sources
 from hive_agents.sync.imported_files import ImportedFiles
@@ -41,19 +43,22 @@ def change_fields(
 
     Those of a document that is a source's only one are remembered with the source.
 
-    Raises: as `import_documents`; ImportFailure for a document that can't be read or written.
+    Raises: as `import_documents`; HIVE-403 for a document that can't be read or written.
     """
     source = _own_source(workspace, doc_id)
     if source is not None and source[0].is_file():
         import_documents(workspace, source[0], to=source[1], metadata=fields, require=require)
     files = ImportedFiles(workspace)
     with workspace.exclusive("importing"):
-        block, body = frontmatter.split((files.text(doc_id) or "").removeprefix("\ufeff"), doc_id)
-        before = frontmatter.values(block, doc_id)
-        after = {name: value for name, value in {**before, **fields}.items() if value is not None}
-        if after != before:
-            require()
-            files.put(doc_id, frontmatter.render(after, body))
+        try:
+            block, body = frontmatter.split((files.text(doc_id) or "").removeprefix("\ufeff"), doc_id)
+            before = frontmatter.values(block, doc_id)
+            after = {name: value for name, value in {**before, **fields}.items() if value is not None}
+            if after != before:
+                require()
+                files.put(doc_id, frontmatter.render(after, body))
+        except ImportFailure as failure:
+            raise HiveError.of("HIVE-403", str(failure), path=doc_id, fix="try again in a moment") from None
 
 
 def delete_document(workspace: Workspace, doc_id: str, require: Callable[[], object] = lambda: None) -> Path | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from hive_agents.base import HiveError
 from hive_agents.documents import follow_moves
-from hive_agents.readers import ImportFailure
+from hive_agents.readers import SETTINGS, ImportFailure
 from hive_agents.store import connected
 from hive_agents.sync.records import Records, RememberedSource
 from hive_agents.sync.report import ImportReport, Skipped
@@ -53,7 +53,7 @@ def import_documents(
     overrides the fields of each document's front matter. `brings` are the settings of readers, remembered as well.
     `tell` is called with each skipped file at once, `require` before anything is written.
 
-    Raises: HIVE-409 for a missing source, or a place outside `documents/`; 402, 403.
+    Raises: HIVE-409 for a missing source, an unknown setting, or a place outside `documents/`; 402, 403.
 
     >>> from tempfile import mkdtemp
     >>> from hive_agents.cli.sample import init_workspace
@@ -63,6 +63,9 @@ def import_documents(
     >>> import_documents(workspace, folder / "lamp.md", to="lab").added
     ['lab/lamp.md']
     """
+    if unknown := sorted((brings or frozenset()) - SETTINGS):
+        fix = f"name some of {', '.join(sorted(SETTINGS))}, or nothing"
+        raise HiveError.of("HIVE-409", f"{unknown[0]} is none of what readers leave out", fix=fix, exit_code=2)
     sources = [str(source) for source in ([given] if isinstance(given, str | Path) else given)]
     report = ImportReport(tell=tell)
     with workspace.exclusive("importing"), connected(workspace.database) as connection:

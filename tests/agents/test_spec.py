@@ -11,7 +11,7 @@ from hive_agents.agents import AgentSpec, agent_ids, load_agent
 from hive_agents.agents.deployed import find_sub_agent
 from hive_agents.base.errors import HiveError
 from hive_agents.base.resources import json_schema
-from hive_agents.judging import CapabilityLevel
+from hive_agents.goals import CapabilityLevel
 from tests.agents.conftest import agent_json, edge, node, write_json
 
 EXAMPLE = """{"id":"digest","version":1,"mode":"continuous","goal":"weekly_digest","entry":"collect",
@@ -130,3 +130,9 @@ def test_the_schema_describes_the_file() -> None:
     schema = json_schema("agent")
     assert (schema["type"], schema["additionalProperties"]) == ("object", False)
     assert {"id", "goal", "entry", "nodes"} == set(schema["required"])
+
+
+def test_capability_levels_are_ordered() -> None:
+    assert [level.value for level in sorted(CapabilityLevel, key=lambda level: level.rank)] == [
+        "cannot_handle", "uncertain", "can_handle", "best_fit",
+    ]  # fmt: skip

@@ -17,7 +17,7 @@ from hive_agents.goals.goals import Constraint, Goal, SuccessCriterion
 from hive_agents.judging.evaluators import Abstention, FunctionEvaluator, ModelEvaluator
 from hive_agents.judging.hybrid import Attempts, HybridJudge
 from hive_agents.judging.rules import EvaluationRule
-from hive_agents.judging.verdict import CapabilityLevel, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
+from hive_agents.judging.verdict import FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
 from hive_agents.models import ModelError, Script, Usage
 from hive_agents.models.scripted import ScriptedModel
 
@@ -450,12 +450,6 @@ async def test_a_model_of_ours_is_asked_in_the_same_way(tmp_path: Path) -> None:
     seen = [await judge.evaluate(WEIGHED, {"code": "bcrypt"}) for _ in range(4)]
     assert [each.escalation_reason for each in seen] == [None, "unparsable", "model_error", "model_error"]
     assert len(spent) == 4
-
-
-def test_capability_levels_are_ordered() -> None:
-    assert [level.value for level in sorted(CapabilityLevel, key=lambda level: level.rank)] == [
-        "cannot_handle", "uncertain", "can_handle", "best_fit",
-    ]  # fmt: skip
 
 
 async def test_an_evaluator_that_abstains_leaves_the_verdict_to_the_others() -> None:

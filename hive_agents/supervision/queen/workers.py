@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hive_agents.judging import CapabilityLevel
+from hive_agents.goals import CapabilityLevel
 
 _COMMON = frozenset(
     "a an and are at be by can for from in is it my of on or our please that the this to with you".split()
