@@ -15,7 +15,7 @@ from hive_agents.workspace import trust, trusted_bytes
 from hive_agents.workspace.credentials import is_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hive_agents.access import Principal
     from hive_agents.workspace import Workspace
@@ -62,9 +62,8 @@ def is_anothers_service(workspace: Workspace, user: str, tenant: str) -> bool:
     """Return whether a trigger, trusted or not, would act as this user of `access/*.json`, and is not of the tenant:
     whoever is named so gets its runs."""
     name = user.removeprefix(SERVICE)
-    for id in trigger_ids(workspace):
+    for service in (spec.service for spec in _readable(workspace)):
         with suppress(HiveError):
-            service = load_trigger(workspace, id).service
             if service.removeprefix(SERVICE) == name and service_principal(workspace, service).tenant != tenant:
                 return True
     return False
@@ -104,7 +103,10 @@ def parse_trigger(text: str, file: str) -> TriggerSpec:
 def check_trigger(
     spec: TriggerSpec, workspace: Workspace, *, file: str | None = None, text: str | None = None
 ) -> list[Diagnostic]:
-    """Return the faults of level 2: the agent must exist, the secret must be a reference. `text` gives lines."""
+    """Return the faults of level 2: the agent must exist, the secret must be a reference, and a webhook's its own.
+
+    `text` gives lines.
+    """
     file = file or f"{FOLDER}/{spec.id}.json"
     found = []
     agents = _agents(workspace)
@@ -118,6 +120,12 @@ def check_trigger(
         fix = "store it with `hive credentials set NAME`, and write credential:NAME"
         line = jsontext.line_of(text, ["secret_ref"]) if text else None
         found.append(Diagnostic("HIVE-105", "that is no reference to a secret", file, "secret_ref", fix, line))
+    for other in _readable(workspace) if isinstance(spec, WebhookTrigger) and spec.enabled else ():
+        # A signature covers no name: what is signed for one webhook would count at the other.
+        if isinstance(other, WebhookTrigger) and other.enabled and other.id != spec.id and secret == other.secret_ref:
+            fix = "give each webhook a secret of its own, or disable one of them"
+            message = f'the webhook "{other.id}" has the same secret'
+            found.append(Diagnostic("HIVE-111", message, file, "secret_ref", fix))
     return found
 
 
@@ -165,11 +173,16 @@ def trigger_removal(workspace: Workspace, id: str) -> FileChange:
 
 def remove_trigger(workspace: Workspace, id: str) -> str:
     """Remove `triggers/<id>.json` and return its name. Raises: HIVE-107 (exit code 2)."""
-    _require_known(workspace, id)
-    file = f"{FOLDER}/{id}.json"
-    with disk_errors(workspace.root / file):
-        remove(workspace.root / file)
-    return file
+    change = trigger_removal(workspace, id)
+    with disk_errors(workspace.root / change.file):
+        remove(workspace.root / change.file)
+    return change.file
+
+
+def _readable(workspace: Workspace) -> Iterator[TriggerSpec]:
+    for id in trigger_ids(workspace):
+        with suppress(HiveError):
+            yield load_trigger(workspace, id)
 
 
 def _agents(workspace: Workspace) -> list[str]:

@@ -18,6 +18,8 @@ from hive_agents.runs import Limits
 from hive_agents.triggers.payload import parse_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cronsim import CronSim
 
 YEAR_SECONDS = 366 * 86_400
@@ -43,9 +45,25 @@ class Cron:
     sim: CronSim
 
     @classmethod
+    @lru_cache(maxsize=256)
     def parse(cls, text: str) -> Cron:
         """Raises: ValueError for what is no schedule of five fields, and for one that never ticks."""
-        return _parsed(text)
+        from cronsim import CronSim, CronSimError
+
+        parts = text.split()
+        fields = "use five fields: minute hour day month weekday, as 0 2 * * *"
+        if len(parts) != 5 or len(text) > MAX_SCHEDULE:
+            raise ValueError(fields)
+        try:
+            sim = CronSim(text, dt.datetime(2024, 1, 1, tzinfo=dt.UTC))
+            if next(sim, None) is None:
+                raise ValueError("it never comes")
+        except CronSimError as error:
+            if _each_field_reads(parts):
+                raise ValueError(f"it never comes: no month of {parts[3]} has a day {parts[2]}") from None
+            raise ValueError(f"{str(error)[:1].lower()}{str(error)[1:]}; {fields}") from None
+        fixed = not (parts[0].startswith("*") or parts[1].startswith("*"))
+        return cls(tuple(sorted(sim.minutes)), tuple(sorted(sim.hours)), fixed, sim)
 
     def fits(self, day: dt.date) -> bool:
         return day.month in self.sim.months and self.sim.match_day(day)
@@ -63,39 +81,12 @@ def _each_field_reads(parts: list[str]) -> bool:
     return True
 
 
-@lru_cache(maxsize=256)
-def _parsed(text: str) -> Cron:
-    from cronsim import CronSim, CronSimError
+def _read_by(parse: Callable[[str], object]) -> AfterValidator:
+    def checked(text: str) -> str:
+        parse(text)
+        return text
 
-    parts = text.split()
-    fields = "use five fields: minute hour day month weekday, as 0 2 * * *"
-    if len(parts) != 5 or len(text) > MAX_SCHEDULE:
-        raise ValueError(fields)
-    try:
-        sim = CronSim(text, dt.datetime(2024, 1, 1, tzinfo=dt.UTC))
-        if next(sim, None) is None:
-            raise ValueError("it never comes")
-    except CronSimError as error:
-        if _each_field_reads(parts):
-            raise ValueError(f"it never comes: no month of {parts[3]} has a day {parts[2]}") from None
-        raise ValueError(f"{str(error)[:1].lower()}{str(error)[1:]}; {fields}") from None
-    fixed = not (parts[0].startswith("*") or parts[1].startswith("*"))
-    return Cron(tuple(sorted(sim.minutes)), tuple(sorted(sim.hours)), fixed, sim)
-
-
-def _schedule(text: str) -> str:
-    Cron.parse(text)
-    return text
-
-
-def _timezone(name: str) -> str:
-    zone(name)
-    return name
-
-
-def _path(text: str) -> str:
-    parse_path(text)
-    return text
+    return AfterValidator(checked)
 
 
 def _printable(name: str) -> str:
@@ -133,7 +124,7 @@ def _is_private(url: str) -> bool:
         return parts.hostname == "localhost"
 
 
-InputPath = Annotated[str, AfterValidator(_path)]
+InputPath = Annotated[str, _read_by(parse_path)]
 
 
 class Trigger(FileFormat):
@@ -177,8 +168,8 @@ class CronTrigger(Trigger):
     """
 
     type: Annotated[Literal["cron"], AnyCase]
-    schedule: Annotated[str, AfterValidator(_schedule)]
-    timezone: Annotated[str, AfterValidator(_timezone)] = "UTC"
+    schedule: Annotated[str, _read_by(Cron.parse)]
+    timezone: Annotated[str, _read_by(zone)] = "UTC"
 
 
 class IntervalTrigger(Trigger):

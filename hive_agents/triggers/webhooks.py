@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from hive_agents.access import service_principal
@@ -114,7 +114,7 @@ async def _taken(
     if first is not None:
         return Accepted(200, first)
     try:
-        value = await asyncio.to_thread(_parsed, body)
+        value = await asyncio.to_thread(lambda: jsontext.parse(jsontext.decode(body, "body"), "body"))
     except HiveError as error:
         return RefusedRequest(400, tuple(error.diagnostics))
     try:
@@ -130,10 +130,6 @@ async def _taken(
         return _refused(503, "no run could be started", "send it again later")
     await asyncio.to_thread(_remember, store, spec, run_id, now)
     return Accepted(202, run_id)
-
-
-def _parsed(body: bytes) -> Any:
-    return jsontext.parse(jsontext.decode(body, "body"), "body")
 
 
 def _remember(store: TriggerStore, spec: WebhookTrigger, run_id: str, now: dt.datetime) -> None:

@@ -85,6 +85,21 @@ def test_a_secret_in_place_of_a_reference_is_not_shown(place: Workspace) -> None
     assert "hunter2" not in str(raised.value)
 
 
+def test_a_webhook_has_a_secret_of_its_own(place: Workspace) -> None:
+    spec = sound_trigger(place, trigger(place, TICKET))
+    trigger(place, STREAM, secret_ref=TICKET["secret_ref"])
+    assert sound_trigger(place, "ticket") == spec
+    with pytest.raises(HiveError) as raised:
+        write_trigger(place, spec.model_copy(update={"id": "other"}))
+    assert [(found.code, found.path) for found in raised.value.diagnostics] == [("HIVE-111", "secret_ref")]
+    assert trigger_ids(place) == [STREAM["id"], "ticket"]
+    trigger(place, TICKET, id="other")
+    sound, faulty = all_triggers(place)
+    assert [one.id for one in sound] == [STREAM["id"]]
+    assert "ticket" in str(faulty["other"])
+    assert "other" in str(faulty["ticket"])
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"type": 1}', "{", '{"type": "cron", "type": "sse"}', "\ufeff{}"])
 def test_what_is_no_trigger_is_a_diagnostic(place: Workspace, text: str) -> None:
     write_json(place, "triggers/x.json", text or " ")

@@ -70,6 +70,18 @@ async def test_the_same_id_gives_the_first_run_for_a_day(place: Workspace, fired
     assert await post(place, fired, signed()) == Accepted(200, second.run_id)
 
 
+async def test_a_secret_that_two_webhooks_share_counts_at_neither(place: Workspace, fired: Fired) -> None:
+    """A signature covers no webhook's name: what is read on its way to one would start another one's agent."""
+    trigger(place, TICKET, id="other")
+    for id in ("ticket", "other"):
+        assert (await post(place, fired, signed(), id=id)).status == 404
+    for changes in ({"enabled": False}, {"secret_ref": "env:OTHER_SECRET"}):
+        trigger(place, TICKET, id="other", **changes)
+        assert (await post(place, fired, signed(id=f"e-{len(fired.keys)}"))).status == 202
+        assert isinstance(await post(place, fired, signed(), id="other"), RefusedRequest)
+    assert len(fired.keys) == 2
+
+
 async def test_twins_with_different_bodies_start_one_run(place: Workspace, fired: Fired) -> None:
     bodies = [json.dumps({"topic": str(number)}).encode() for number in range(6)]
     answers = await asyncio.gather(*(post(place, fired, signed(body), body) for body in bodies))
