@@ -33,12 +33,7 @@ def effect(request: ApprovalRequest, decision: Decision, *, for_run: bool = Fals
 def content(request: ApprovalRequest, context: dict[str, Any], title: str | None = None) -> dict[str, Any]:
     """Return the changes for new content: the next version, with its hash."""
     changed = request.model_copy(update={"context": context, "title": title or request.title})
-    return {
-        "context": context,
-        "title": changed.title,
-        "version": request.version + 1,
-        "content_hash": changed.hash,
-    }
+    return {"context": context, "title": changed.title, "version": request.version + 1, "content_hash": changed.hash}
 
 
 def overdue(
@@ -100,10 +95,8 @@ def edited_args(request: ApprovalRequest, verb: Verb, patch: Any, recheck: Reche
     if not found and not isinstance(args, dict):
         found = ["$ is no object"]
     if not found and recheck is not None:
-        edited = ApprovalRequest.model_validate(
-            request.model_dump(mode="json") | content(request, request.context | {"args": args})
-        )
-        found = list(recheck(edited))
+        edited = request.model_dump(mode="json") | content(request, request.context | {"args": args})
+        found = list(recheck(ApprovalRequest.model_validate(edited)))
     if found:
         raise refused("HIVE-105", f"the edit is not allowed: {'; '.join(found)}", "change the patch")
     return dict(args)

@@ -103,14 +103,9 @@ def filed_hash(entries: Sequence[LogEntry]) -> Any:
 
 
 def untrusted(request_id: str, why: str) -> HiveError:
-    return HiveError.of(
-        "HIVE-413",
-        f"{request_id} can't be trusted: {why}",
-        file=audit.FILE,
-        path="$",
-        fix="run `hive approvals verify`, find out who changed what, and ask for it anew",
-        exit_code=1,
-    )
+    message = f"{request_id} can't be trusted: {why}"
+    fix = "run `hive approvals verify`, find out who changed what, and ask for it anew"
+    return HiveError.of("HIVE-413", message, file=audit.FILE, path="$", fix=fix, exit_code=1)
 
 
 def changed(request: ApprovalRequest, changes: Mapping[str, Any]) -> ApprovalRequest:

@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -17,10 +19,16 @@ from hive_agents.workspace import Workspace, is_trusted
 
 Occasion = Literal["requested", "reminder", "escalated", "delegated", "decided", "expired", "superseded"]
 TIMEOUT_SECONDS = 5.0
+THREADS, WAITING = 16, 200
+"""The addresses that are told at the same time, and the messages that may wait for one."""
 _log = logging.getLogger(__name__)
+_lock = threading.Lock()
+_waiting: dict[str, list[bytes]] = {}
+_telling: dict[str, Future[None]] = {}
+_pool = ThreadPoolExecutor(THREADS, "approvals.notify")
 
 
-def notify(workspace: Workspace, occasion: Occasion, request: ApprovalRequest) -> list[threading.Thread]:
+def notify(workspace: Workspace, occasion: Occasion, request: ApprovalRequest) -> list[Future[None]]:
     """POST `{"occasion", "request"}` to each address of `approvals.notify`, in the background.
 
     The request's context isn't sent: an address may belong to a chat with other readers. Its texts are `spelled`: they
@@ -32,35 +40,48 @@ def notify(workspace: Workspace, occasion: Occasion, request: ApprovalRequest) -
         return []
     row = {name: spelled(value) if isinstance(value, str) else value for name, value in request.summary().items()}
     body = json.dumps({"occasion": occasion, "request": row}, ensure_ascii=False).encode()
-    threads = [threading.Thread(target=_post, args=(address, body)) for address in addresses]
-    for thread in threads:
-        thread.start()
-    return threads
+    with _lock:
+        for number, address in enumerate(addresses):
+            waiting = _waiting.setdefault(address, [])
+            if len(waiting) >= WAITING:
+                _log.warning("approvals.notify[%d] was not told of %s: %d wait for it", number, request.id, WAITING)
+                continue
+            waiting.append(body)
+            if address not in _telling:
+                _telling[address] = _pool.submit(_tell, address)
+        return [_telling[address] for address in addresses]
 
 
-def _post(address: str, body: bytes) -> None:
+def _tell(address: str) -> None:
+    """Send what waits for an address, all of it at once, until nothing does."""
     where = "an address that can't be read"
-    try:
-        parts = urlsplit(address)
-        where = parts.hostname or where  # its path is often a secret
-        if parts.scheme not in ("http", "https"):
-            raise ValueError("not an http address")
-        asyncio.run(_answered(address, body))
-    except TimeoutError:
-        _log.warning("approvals.notify: %s was not told: no answer within %g s", where, TIMEOUT_SECONDS)
-    except Exception as error:
-        _log.warning("approvals.notify: %s was not told: %s", where, error)
+    while True:
+        with _lock:
+            if not (bodies := _waiting.pop(address, [])):
+                del _telling[address]
+                return
+        try:
+            where = urlsplit(address).hostname or where  # its path is often a secret
+            for why in asyncio.run(_posted(address, bodies)):
+                _log.warning("approvals.notify: %s was not told: %s", where, why)
+        except Exception as error:
+            _log.warning("approvals.notify: %s was not told: %s", where, error)
 
 
-async def _answered(address: str, body: bytes) -> None:
-    """Send a message; what an address answers beside its status isn't read, and where it redirects isn't asked."""
+async def _posted(address: str, bodies: Sequence[bytes]) -> list[str]:
+    """Send messages and return why some weren't taken; what an address answers beside its status isn't read, and where
+    it redirects isn't asked."""
     import httpx
 
-    headers = {"content-type": "application/json"}
-    async with asyncio.timeout(TIMEOUT_SECONDS), httpx.AsyncClient(timeout=None) as client:
-        async with client.stream("POST", address, content=body, headers=headers) as response:
-            if not response.is_success:
-                raise ValueError(f"it answered with status {response.status_code}")
+    async def failure(body: bytes) -> str | None:
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS), client.stream("POST", address, content=body) as response:
+                return None if response.is_success else f"it answered with status {response.status_code}"
+        except TimeoutError:
+            return f"no answer within {TIMEOUT_SECONDS:g} s"
+
+    async with httpx.AsyncClient(timeout=None, headers={"content-type": "application/json"}) as client:
+        return [str(why) for why in await asyncio.gather(*map(failure, bodies), return_exceptions=True) if why]
 
 
 def record(connection: RecordsConnection, type: EventType, request: ApprovalRequest) -> None:

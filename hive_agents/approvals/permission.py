@@ -32,11 +32,8 @@ def require_known(request: ApprovalRequest, caller: Caller, *, require_token: bo
     """Raise HIVE-415 where the person may not see the request."""
     require_proof(caller.authn, require_token=require_token)
     if caller.tenant is not None and request.tenant not in (OWN_TENANT, caller.tenant):
-        raise refused(
-            "HIVE-415",
-            f"{caller.by} is no approver of the tenant that {request.id} belongs to",
-            "an approver of its tenant must decide it",
-        )
+        why = f"{caller.by} is no approver of the tenant that {request.id} belongs to"
+        raise refused("HIVE-415", why, "an approver of its tenant must decide it")
 
 
 def require_permitted(request: ApprovalRequest, verb: Verb, caller: Caller, *, require_token: bool) -> None:
@@ -98,8 +95,5 @@ def require_current(request: ApprovalRequest, version: int | None, content_hash:
     """Raise HIVE-416 where the content has changed since it was read."""
     if version not in (None, request.version) or content_hash not in (None, request.content_hash):
         read = f"version {version}" if version is not None else "another content"
-        raise refused(
-            "HIVE-416",
-            f"{request.id} was changed since it was read: it is version {request.version}, the decision is on {read}",
-            f"read it again with `hive approvals show {request.id}`, then decide",
-        )
+        why = f"{request.id} was changed since it was read: it is version {request.version}, the decision is on {read}"
+        raise refused("HIVE-416", why, f"read it again with `hive approvals show {request.id}`, then decide")

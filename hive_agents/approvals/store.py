@@ -11,7 +11,7 @@ from typing import Any
 from hive_agents.access import AccessRules, Caller, Principal, person, same_person
 from hive_agents.approvals import log, rows
 from hive_agents.approvals.answers import Recheck, content, edited_args, effect, later, overdue, repeats
-from hive_agents.approvals.notify import Occasion, notify, record
+from hive_agents.approvals.notify import notify, record
 from hive_agents.approvals.permission import (
     refused,
     require_current,
@@ -85,7 +85,7 @@ class ApprovalStore:
             rows.insert(connection, request, key)
             if not told:
                 record(connection, EventType.APPROVAL_REQUESTED, request)
-        self._tell("requested", request)
+        notify(self.workspace, "requested", request)
         return request
 
     def list(
@@ -263,7 +263,7 @@ class ApprovalStore:
             )
             decided = self._write(connection, "decided", request, effect(request, decision, for_run=for_run))
         if decided.decided:
-            self._tell("decided", decided)
+            notify(self.workspace, "decided", decided)
         return decided
 
     def revise(self, request_id: str, *, title: str | None = None, context: dict[str, Any]) -> ApprovalRequest:
@@ -282,7 +282,7 @@ class ApprovalStore:
             if request.status not in ("pending", "approved", "edited") or request.outcome is not None:
                 require_open(request, self.now())
             closed = self._write(connection, "superseded", request, {"status": "superseded", "note": why})
-        self._tell("superseded", closed)
+        notify(self.workspace, "superseded", closed)
         return closed
 
     def delegate(
@@ -318,7 +318,7 @@ class ApprovalStore:
             delegations = [*request.delegations, Delegation(by=by, to=to, at=self.now())]
             changes = {"delegations": [one.model_dump() for one in delegations]}
             delegated = self._write(connection, "delegated", request, changes)
-        self._tell("delegated", delegated)
+        notify(self.workspace, "delegated", delegated)
         return delegated
 
     def record_outcome(self, request_id: str, outcome: dict[str, Any]) -> None:
@@ -374,7 +374,7 @@ class ApprovalStore:
             if occasion is not None:
                 request = self._write(connection, occasion, request, changes)
         if occasion is not None:
-            self._tell(occasion, request)
+            notify(self.workspace, occasion, request)
 
     def _require(
         self, request: ApprovalRequest, verb: Verb, caller: Caller, version: int | None, content_hash: str | None
@@ -414,9 +414,7 @@ class ApprovalStore:
         request = rows.request_of(self._row(connection, request_id, tenants))
         return log.standing(request, log.histories(self.workspace).get(request_id, []))
 
-    def _row(
-        self, connection: RecordsConnection, request_id: str, tenants: Collection[str] | None = None
-    ) -> rows.Row:
+    def _row(self, connection: RecordsConnection, request_id: str, tenants: Collection[str] | None = None) -> rows.Row:
         found = rows.select(connection, "id = ?", [request_id])
         if not found or (tenants is not None and found[0][1] not in tenants):
             fix = "`hive approvals list` shows all of them"
@@ -429,6 +427,3 @@ class ApprovalStore:
         if status in (None, "pending"):
             return {"pending": status == "pending", "ids": None}
         return {"pending": False, "ids": log.standing_so(self.workspace, status)}
-
-    def _tell(self, occasion: Occasion, request: ApprovalRequest) -> None:
-        notify(self.workspace, occasion, request)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -371,7 +372,7 @@ def test_notices_go_out_and_failures_stay_here(place: Workspace, tmp_path: Path)
         addresses = [f"http://127.0.0.1:{server.server_port}/secret", "http://127.0.0.1:9/", f"file://{tmp_path}", "::"]
         request = ApprovalStore(place).file(filing(context={"private": "text"}))
         for one in notify(settings(place, f"notify = {json.dumps(addresses)}"), "requested", request):
-            one.join()
+            one.result()
         thread.join()
     assert told == [{"occasion": "requested", "request": request.summary()}]
 
@@ -408,12 +409,52 @@ def test_an_address_that_never_ends_its_answer_or_sends_elsewhere_is_left(
         request = ApprovalStore(place).file(filing())
         addresses = [f"{url}/endless", f"{url}/elsewhere"]
         for one in module.notify(settings(place, f"notify = {json.dumps(addresses)}"), "requested", request):
-            one.join()
+            one.result()
     assert sorted(asked) == ["/elsewhere", "/endless"]
     assert sorted(line.partition("told: ")[2] for line in caplog.messages if "notify" in line) == [
         "it answered with status 303",
         "no answer within 0.5 s",
     ]
+
+
+def test_an_address_that_does_not_answer_holds_no_other_and_what_waits_for_it_has_an_end(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    from hive_agents.approvals import notify as module
+
+    monkeypatch.setattr(module, "WAITING", 3)
+    answered, asked, go_on = list[str](), threading.Event(), threading.Event()
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            if self.path == "/slow":
+                asked.set()
+                go_on.wait()
+            answered.append(self.path)
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with answering(ThreadingHTTPServer(("127.0.0.1", 0), Hook)) as url:
+        request = ApprovalStore(place).file(filing())
+        workspace = settings(place, f"notify = {json.dumps([f'{url}/slow', f'{url}/quick'])}")
+        for number in range(6):
+            slow, quick = module.notify(workspace, "requested", request)
+            quick.result()
+            assert answered == ["/quick"] * (number + 1)
+            assert asked.wait(30)
+        working = [one for one in threading.enumerate() if one.name.startswith("approvals.notify")]
+        assert len(working) <= module.THREADS
+        go_on.set()
+        slow.result()
+    assert sorted(answered) == ["/quick"] * 6 + ["/slow"] * 4
+    assert [line for line in caplog.messages if "notify" in line] == [
+        f"approvals.notify[0] was not told of {request.id}: 3 wait for it"
+    ] * 2
 
 
 def test_what_is_decided_is_not_revised(place: Workspace) -> None:

@@ -139,7 +139,7 @@ def test_a_notice_spells_its_words(place: Workspace) -> None:
         )
         trust(Workspace(place.root))
         for one in notify(Workspace(place.root), "requested", filed(place)):
-            one.join()
+            one.result()
         thread.join()
     require_told(told[0])
     assert UNSEEN in told[0]

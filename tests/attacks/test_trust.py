@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import pytest
 
 from hive_agents import Principal, Workspace
 from hive_agents.access import mint, permissions_of, verify
-from hive_agents.approvals import ApprovalStore
+from hive_agents.approvals import ApprovalStore, notify
 from hive_agents.base.errors import HiveError
 from hive_agents.triggers import all_triggers
 from hive_agents.workspace import machine
@@ -201,9 +200,8 @@ def test_nobody_is_told_of_requests_before_trust_nor_after_a_change(tmp_path: Pa
         text = (place.root / "hive.toml").read_text().replace(f'"{url}/a"', f'"{url}/a", "{url}/b"')
         (place.root / "hive.toml").write_text(text)
         file("three")
-        for thread in threading.enumerate():
-            if "_post" in thread.name:
-                thread.join()
+        for told in list(notify._telling.values()):
+            told.result()
     assert [json.loads(one)["request"]["title"] for one in heard] == ["two"]
 
 
