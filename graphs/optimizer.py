@@ -29,6 +29,7 @@ class OptimizerState(TypedDict, total=False):
     replanned: bool  # looking at what the owner could declare
     diagnosis: dict[str, Any]
     first_diagnosis: str
+    first_losses: list[dict[str, Any]]
     diagnosed: str  # the hash of the diagnosed config
     proposals: list[dict[str, Any]]
     rows: list[dict[str, Any]]  # one for each trial, as in reports

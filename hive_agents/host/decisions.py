@@ -11,6 +11,7 @@ from hive_agents.access import Principal, same_person
 from hive_agents.agents import AgentRun, deployment as agent_deploy, recheck_for
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, Verb, filed_by, json_patch, refused
 from hive_agents.base import Busy, Diagnostic, HiveError, NotFound, Stale
+from hive_agents.evaluation import changed
 from hive_agents.gate import Deployment, deploy_approved, deployed_for, stale_because
 from hive_agents.judging import ANSWERED, EFFECTS, carried_out, overtaken_because
 from hive_agents.optimizer import OptimizeRun
@@ -96,6 +97,7 @@ def ask_for_override(
             "file": stored.file,
             "via": "override",
             "reason": reason,
+            "changes": changed(active.stored.config, stored.config) if active else [],
             "certificate": {
                 "decision": outcome.result.decision,
                 "reasons": [r.to_json() for r in outcome.result.reasons],

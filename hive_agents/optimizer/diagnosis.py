@@ -64,8 +64,9 @@ class Preference:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Losses largest first; `exclusions` and `preferences` are the counterfactual filters and boosts that help."""
+    """Losses of `n` queries, largest first; `exclusions` and `preferences` are counterfactual filters and boosts."""
 
+    n: int
     nudcg: float
     distractors: float
     losses: tuple[Loss, ...]
@@ -75,6 +76,12 @@ class Diagnosis:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def counted(self) -> list[dict[str, Any]]:
+        """Return each cause with the number of its queries, as {cause, queries, n, points}."""
+        return [
+            {"cause": one.cause, "queries": len(one.queries), "n": self.n, "points": one.points} for one in self.losses
+        ]
 
     def loss(self, cause: str) -> Loss | None:
         return next((loss for loss in self.losses if loss.cause == cause), None)
@@ -113,7 +120,7 @@ def diagnose(cache: LaneCache, index: AnyIndex, config: RetrievalConfig) -> Diag
     summary = _summary(mean, scores, exclusions, preferences, losses)
     if crowded:
         summary += f"; the same document holds up to {most} of {cache.golden.k} places ({len(crowded)} queries)"
-    return Diagnosis(mean, distractors, tuple(losses), exclusions, preferences, summary)
+    return Diagnosis(len(cache.golden), mean, distractors, tuple(losses), exclusions, preferences, summary)
 
 
 def _of_query(

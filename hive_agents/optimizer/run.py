@@ -105,7 +105,7 @@ class OptimizeRun(Run):
         return row.result or {"run_id": row.run_id, "status": row.status, "stopped_by": row.summary["stopped_by"]}
 
     def progress(self) -> dict[str, Any]:
-        """Return {rows, evaluations, stopped_by, diagnosis, fallbacks, unavailable} as of its last step, or its end."""
+        """Return the fields of a search that show where it stands, as of its last step, or its end."""
         state: dict[str, Any] = {}
         if self.row.result is None or self.row.status not in ENDED:
             with checkpointer(self.workspace) as saver:
@@ -118,6 +118,7 @@ class OptimizeRun(Run):
             "evaluations": state.get("evaluations") or result.get("evaluations") or 0,
             "stopped_by": state.get("stopped_by") or result.get("stopped_by"),
             "diagnosis": result.get("first_diagnosis") or state.get("first_diagnosis") or diagnosis.get("summary"),
+            "losses": state.get("first_losses") or result.get("first_losses") or [],
             "fallbacks": state.get("fallbacks") or result.get("fallbacks") or [],
             "unavailable": state.get("unavailable") or result.get("unavailable"),
         }

@@ -43,8 +43,9 @@ def diagnose(session: OptimizerSession, state: SearchState) -> SearchUpdate:
         return base | {"stopped_by": spent.name, **_spent(session)}
     except NoModel as error:
         return base | _outage(error) | _spent(session)
-    first = state.get("first_diagnosis") or diagnosis.summary
-    update = {"diagnosis": diagnosis.to_json(), "first_diagnosis": first, "diagnosed": identity(incumbent)}
+    first = {"first_diagnosis": diagnosis.summary, "first_losses": diagnosis.counted()}
+    first = {name: state.get(name) or value for name, value in first.items()}
+    update = {"diagnosis": diagnosis.to_json(), "diagnosed": identity(incumbent), **first}
     return base | update | _spent(session)
 
 

@@ -127,13 +127,17 @@ class Trial(Value):
 
 
 class Trials(Value):
-    """The state of an optimizer's run: `total` counts its trials; `result` is null while it is at work."""
+    """The state of an optimizer's run: `total` counts its trials; `result` is null while it is at work.
+
+    `losses` are the causes of its diagnosis: of `n` queries `queries` lose, and `points` of nUDCG could be had.
+    """
 
     run: RunSummary
     total: int
     evaluations: int
     stopped_by: str | None
     diagnosis: str | None
+    losses: list[dict[str, Any]]
     fallbacks: list[dict[str, Any]]
     unavailable: str | None
     trials: list[Trial]
@@ -326,7 +330,7 @@ def show_trials(call: Call, run_id: str, query: TrialsPage) -> Trials:
         trials=[Trial(number=n, **{name: rows[n - 1][name] for name in fields}) for n in page[: query.limit]],
         more=len(page) > query.limit,
         result={name: part for name, part in row.result.items() if name != "iterations"} if row.result else None,
-        **{name: state[name] for name in ("evaluations", "stopped_by", "diagnosis", "fallbacks", "unavailable")},
+        **{name: value for name, value in state.items() if name != "rows"},
     )
 
 

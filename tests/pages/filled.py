@@ -154,6 +154,7 @@ def requests(place: Workspace) -> dict[str, str]:
         "deploy": {
             "title": "Deploy fewer-distractors though one tag loses", "requester": "user:root",
             "context": {"config": "fewer-distractors", "reason": "the old versions are gone next week",
+                        "changes": CHANGES[1:],
                         "certificate": CERTIFICATE, "evaluation": MEASURED},
             "diff": {"json_patch": [{"op": "replace", "path": "/retrieval/top_k", "value": 6},
                                     {"op": "add", "path": "/retrieval/filters/status", "value": ["effective"]}]},
@@ -218,6 +219,8 @@ def search(place: Workspace, trials: int = 64) -> str:
         "unavailable": None, "diagnosis": None, "evaluations": trials + 1, "stopped_by": "no_deploy",
         "first_diagnosis": "Of 90 questions 31 have an outdated version above the one that is in force, and 22 have a"
                            " tail of documents that answer nothing.",
+        "first_losses": [{"cause": cause, "queries": queries, "n": 90, "points": points} for cause, queries, points in
+                         (("other_version", 31, 0.09), ("tail_junk", 22, 0.04), ("repeats", 80, 0.0))],
         "approval_id": None, "decision": None,
     }  # fmt: skip
     value = {"golden": None, "deploy": False, "settings": {}}

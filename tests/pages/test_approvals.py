@@ -15,7 +15,7 @@ from hive_agents import Workspace
 from hive_agents.access import login_code
 from hive_agents.approvals import ApprovalStore, Filing
 from tests.pages.browser import NARROW, chromium, needs_chromium, reached, require_accessible, signed_in, skipped
-from tests.pages.filled import MEASURED
+from tests.pages.filled import CERTIFICATE, MEASURED
 from tests.pages.people import NOTE, noting_agent
 from tests.server.serving import bearer, sample, served
 
@@ -147,14 +147,32 @@ async def test_who_decides_a_deployment_sees_what_the_gate_measured_where_they_m
         assert 'data-decide="approve"' in hidden
         await client.get("/login", params={"code": login_code(place)})
         page = (await client.get(f"/approvals/{measured}")).text
-        assert "0.412 → 0.561 (+0.149; 95 % interval +0.061 to +0.238)" in page
+        assert "The lists are better: 0.56 instead of 0.41" in page
+        assert "0.412 → 0.561 (+0.149)" in page
+        assert "the true gain lies between +0.061 and +0.238" in page
         assert "1.42 → 0.61" in page
-        assert "p = 0.0012 against 0.0167" in page
+        assert "Chance alone would show such a gain in at most 2 of 1000 cases" in page
+        assert "p = 0.0012, α = 0.0167" in page
         hidden = (await client.get(f"/approvals/{other}", headers=bearer(place))).text
         assert "won" not in hidden  # so is an agent's evaluation
         page = (await client.get(f"/approvals/{other}")).text
-        assert "What the gate measured" not in page
+        assert "What the gate says" not in page
         assert "&#34;won&#34;: 3" in page
+
+
+async def test_a_deployment_is_told_as_what_changes_for_readers_and_what_the_gate_says(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    changes = [{"path": "retrieval.top_k", "a": 10, "b": 6}]
+    context = {"config": "v2", "changes": changes, "diagnosis": "of no use", "certificate": CERTIFICATE}
+    diff = {"json_patch": [{"op": "replace", "path": "/retrieval/top_k", "value": 6}]}
+    (told,) = filed(place, 1, kind="deploy", context=context, diff=diff)
+    async with served(place, roles=("http",)) as client:
+        page = (await client.get(f"/approvals/{told}", headers=bearer(place))).text
+    shown, _, unfolded = page.partition("The exact settings</summary>")
+    assert "lists have up to 6 passages instead of 10" in shown
+    assert "/<wbr>top_k" not in shown
+    assert "/<wbr>top_k" in unfolded
+    assert "It is proved better, and readers lose nothing that counts." in unfolded
 
 
 async def test_what_is_decided_is_due_no_more(tmp_path: Path) -> None:

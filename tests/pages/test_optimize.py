@@ -154,8 +154,8 @@ async def test_trials_come_in_pages_and_by_verdict(tmp_path: Path) -> None:
         assert [one["number"] for one in accepted["trials"]] == [101, 51, 1]
         assert (await client.get(path, headers=bearer(place))).status_code == 403
         page = (await client.get(f"/optimize/{run}", headers=root)).text
-        assert "Nothing that was measured beats" in page
-        assert "held-out queries" not in page
+        assert "Nothing that was tried is better" in page
+        assert "by which no setting was chosen" not in page
 
 
 @pytest.mark.parametrize("decision", ["passed", "inconclusive", "blocked", None])
@@ -178,8 +178,8 @@ async def test_what_is_not_proved_is_not_the_first_thing_to_deploy(tmp_path: Pat
     style = "" if decision == "passed" else ' class="quiet"'
     assert button == f'<button type="submit"{style}>Deploy'
     said = {
-        "passed": "Proved better: +0.100 on 24 questions",
-        "inconclusive": "Better by +0.100 on 24 questions that the search never saw, which may be chance",
+        "passed": "Proved better on 24 questions that the search never saw: the lists gain +0.100",
+        "inconclusive": "that the search never saw, by +0.100 on a scale from 0 to 1, which may be chance",
         "blocked": "something would be worse for readers",
         None: "Whether that holds on others was not measured",
     }

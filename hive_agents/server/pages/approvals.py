@@ -33,13 +33,16 @@ CUT = 120
 GROUP = 3
 """Requests of one kind, of one requester, that stand in a group."""
 
+DECISIONS = ("passed", "blocked", "inconclusive", "first")
+"""What the gate may say of a config."""
+
 AHEAD = 5
 """Requests that are looked through for the next one that a person may decide."""
 
 _SHOWN_APART = frozenset(
-    "args tool question options policy certificate changes result reasoning escalation_reason diagnosis".split()
+    "args tool question options policy certificate changes result reasoning escalation_reason".split()
 )
-_WHY = ("escalation_reason", "reasoning", "question", "reason", "diagnosis")
+_WHY = ("escalation_reason", "reasoning", "question", "reason")
 
 
 @pages.get("/approvals", REVIEWER, "approvals.html")
@@ -100,9 +103,7 @@ def _grouped(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     for row in rows:
         groups.setdefault(_likeness(row), []).append(row)
     found = [(row, groups[_likeness(row)]) for row in rows]
-    return [
-        group if len(group) >= GROUP else [row] for row, group in found if len(group) < GROUP or group[0] is row
-    ]
+    return [group if len(group) >= GROUP else [row] for row, group in found if len(group) < GROUP or group[0] is row]
 
 
 def _likeness(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -134,6 +135,8 @@ def request(call: Call, request_id: str) -> dict[str, Any]:
     context = row["context"]
     may_decide, withheld = bool(APPROVER & call.principal.roles), row["title"] == WITHHELD
     hindered, figures = hindrance(shown, call.by, call.principal.hands), _figures(context)
+    certificate, changes = context.get("certificate"), context.get("changes")
+    gate = certificate if isinstance(certificate, dict) else {}
     apart = _SHOWN_APART | ({"evaluation"} if figures is not None else set())
     return {
         "one": row,
@@ -141,6 +144,9 @@ def request(call: Call, request_id: str) -> dict[str, Any]:
         "call_args": _call(row),
         "why": [(name, context[name]) for name in _WHY if context.get(name)],
         "rest": {name: value for name, value in context.items() if name not in apart and name not in _WHY},
+        "changes": changes if isinstance(changes, list) else [],
+        "says": said if (said := gate.get("decision")) in DECISIONS else None,
+        "reasons": gate.get("reasons") or [],
         "figures": figures,
         "fields": _fields(row),
         "trail": approvals.audit_trail(call, request_id),
@@ -224,10 +230,14 @@ def _figures(context: Mapping[str, Any]) -> dict[str, Any] | None:
     return {
         "n": measured.get("n"),
         "held_out": measured.get("split") == "holdout",
-        "nudcg": (before.get("nudcg"), after["nudcg"], gain.get("nudcg")),
-        "ci95": gain.get("ci95"),
-        "distractors": (before.get("distractors"), after.get("distractors")),
-        "proof": (gain.get("p_value"), measured.get("alpha")),
+        "before": before.get("nudcg"),
+        "after": after["nudcg"],
+        "difference": gain.get("nudcg"),
+        "distractors_before": before.get("distractors"),
+        "distractors_after": after.get("distractors"),
+        "readers": measured.get("readers"),
+        **{name: gain.get(name) for name in ("ci95", "p_value", "mde")},
+        "alpha": measured.get("alpha"),
     }
 
 
