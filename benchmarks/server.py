@@ -101,7 +101,7 @@ class Client:
         """Return the status, and what the body comes by; the caller closes."""
         body = b"" if value is None else json.dumps(value).encode()
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
         writer.write(f"{head}{self._headers}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         return int(head.split()[1]), reader, writer

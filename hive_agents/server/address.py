@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -28,6 +29,13 @@ def address(host: str, port: int) -> str:
     ('http://127.0.0.1:8787', 'http://[::1]:80')
     """
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def is_loopback(name: str) -> bool:
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"
 
 
 def tell_served(workspace: Workspace, url: str) -> None:

@@ -33,10 +33,10 @@ PROBES = [*meta.probes, *routes_of([one for one in meta.OPERATIONS if one.path =
 SHOWN_TO_OTHER_SITES = ["ETag", "Location", "Retry-After", *RATE_HEADERS]
 
 
-def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
+def create_app(host: Host, mcp: McpEndpoint | None = None, *, loopback: bool = False) -> Starlette:
     """Return the HTTP application of a host; `app.state` holds what its routes share, such as the feed of events.
 
-    `mcp` serves another MCP server than the workspace's.
+    `mcp` serves another MCP server than the workspace's; `loopback` is whether this machine alone can reach it.
     """
     limits = host.workspace.settings.server
     metrics, mcp = Metrics(host.dispatcher.engine), mcp or McpEndpoint()
@@ -51,7 +51,7 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
             Middleware(Compressed),
             Middleware(RateHeaders),
             Middleware(Faults),
-            Middleware(KnownHosts, hosts=limits.hosts),
+            Middleware(KnownHosts, hosts=limits.hosts, loopback=loopback),
             Middleware(BodyLimit, limits=limits),
         ],
         exception_handlers={HTTPException: pages.lost, HiveError: of_hive},

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import ipaddress
 import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hive_agents.access import TOKENS, is_open
 from hive_agents.base import HiveError
-from hive_agents.server.address import address, forget_served, tell_served
+from hive_agents.server.address import address, forget_served, is_loopback, tell_served
 from hive_agents.server.app import create_app
 from hive_agents.workspace import require_trust
 
@@ -40,10 +39,10 @@ class Listener:
     def require_fit(self, workspace: Workspace) -> None:
         """Raise what the class says for settings with which nobody may listen at this address."""
         require_trust(workspace, "server", *TOKENS)
-        if not _is_loopback(self.host) and not workspace.settings.access.keys:
+        if not is_loopback(self.host) and not workspace.settings.access.keys:
             why = f"{self.host} can be reached from outside, and nobody has to say who they are"
             raise HiveError.of("HIVE-409", why, fix="configure access.keys in hive.toml, or use 127.0.0.1")
-        if not _is_loopback(self.host) and is_open(workspace):
+        if not is_loopback(self.host) and is_open(workspace):
             why = f"{self.host} can be reached from outside, and access.mode is open: the owner sees all documents"
             raise HiveError.of("HIVE-409", why, fix='set access.mode = "enforced" in hive.toml, or use 127.0.0.1')
 
@@ -74,7 +73,7 @@ class Listener:
                 await super().shutdown(sockets)  # which first accepts nothing more
 
         connections = Connections(host.workspace.settings.server)
-        app = create_app(host)
+        app = create_app(host, loopback=is_loopback(self.host))
         app.state.connections = connections
         app.state.listener, app.state.closing = self, asyncio.Event()
         config = uvicorn.Config(
@@ -104,13 +103,6 @@ class Listener:
     def close(self) -> None:
         forget_served(self._workspace, self.url)
         self._socket.close()
-
-
-def _is_loopback(name: str) -> bool:
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"
 
 
 def _bound(name: str, port: int) -> socket.socket:

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from hive_agents.base import Diagnostic, safe_line
+from hive_agents.server.address import is_loopback
 from hive_agents.server.problems import problem
 from hive_agents.server.shapes import OPENAI
 
@@ -197,18 +198,18 @@ _PROBES = frozenset({"/healthz", "/readyz"})
 
 
 class KnownHosts:
-    """Refuses requests whose Host header names none of `hosts` with 421; without any, every name is accepted.
+    """Refuses requests whose Host header names none of `hosts` with 421, which stops DNS rebinding.
 
-    It stops DNS rebinding, although a browser would send no token with such a request.
+    On `loopback` the names of this machine are known, too; elsewhere without any `hosts` every name is accepted.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
-        self._app, self._hosts = app, frozenset(map(name_of, hosts))
+    def __init__(self, app: ASGIApp, hosts: Sequence[str], loopback: bool) -> None:
+        self._app, self._hosts, self._loopback = app, frozenset(map(name_of, hosts)), loopback
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and self._hosts and scope["path"] not in _PROBES:
-            host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-            if name_of(host) not in self._hosts:
+        if scope["type"] == "http" and scope["path"] not in _PROBES:
+            name = name_of(dict(scope["headers"]).get(b"host", b"").decode("latin-1"))
+            if name not in self._hosts and not (is_loopback(name.strip("[]")) if self._loopback else not self._hosts):
                 await problem(421, "this server has another name", path=scope["path"])(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -38,6 +38,7 @@ from hive_agents.access import (
     session_of_provider,
 )
 from hive_agents.base import HiveError
+from hive_agents.server.address import address, is_loopback
 from hive_agents.server.auth import COOKIE
 from hive_agents.server.pages.view import HEADERS, is_local, rendered
 from hive_agents.workspace import credentials, require_trust
@@ -335,9 +336,15 @@ def _secret(workspace: Workspace, ref: str) -> str:
     return credentials.resolve(workspace, ref).reveal() if ref else ""
 
 
-def origin_of(request: Request) -> str:
-    """Return the scheme and the host by which a browser reaches this server."""
-    return f"{'https' if is_secure(request) else 'http'}://{request.headers.get('host', '')}"
+def origin_of(request: Request, *, told: bool = False) -> str:
+    """Return the scheme and the host by which a browser reaches this server.
+
+    What is `told` to others has no name that anybody may have chosen: where every name is accepted, the address.
+    """
+    host, state = request.headers.get("host", ""), request.app.state
+    if told and not (is_loopback(state.listener.host) or state.host.workspace.settings.server.hosts):
+        host = address(*request.scope["server"]).removeprefix("http://")
+    return f"{'https' if is_secure(request) else 'http'}://{host}"
 
 
 def is_secure(request: Request) -> bool:

@@ -6,8 +6,8 @@ import asyncio
 import sys
 from contextlib import suppress
 
-HEAD = b"POST /webhooks/ring HTTP/1.1\r\nHost: x\r\nX-Slow: "
-PART = b"POST /webhooks/ring HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
+HEAD = b"POST /webhooks/ring HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
+PART = b"POST /webhooks/ring HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
 
 
 async def attack(port: int, number: int) -> None:

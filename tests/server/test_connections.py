@@ -28,7 +28,7 @@ from tests.host.hosting import SECRET, host, prepared, until
 from tests.server.slow_clients import HEAD, PART
 from tests.server.test_webhooks_http import BODY, signed
 
-UNREAD = b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
+UNREAD = b"POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
 LARGE = 8_000_000
 
 
@@ -79,7 +79,7 @@ async def is_alive(listener: Listener) -> bool:
         (HEAD, b"HTTP/1.1 408"),
         (PART, b"HTTP/1.1 408"),
         (UNREAD, b"HTTP/1.1 404"),
-        (b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" + HEAD, b"HTTP/1.1 200"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" + HEAD, b"HTTP/1.1 200"),
     ],
 )
 async def test_whoever_does_not_finish_a_request_is_cut_off(place: Workspace, begun: bytes, told: bytes) -> None:
@@ -119,7 +119,7 @@ async def test_whoever_does_not_read_the_answer_is_cut_off(
     async with serving(place, read_seconds=0.3) as listener:
         closes = b"" if keeps else b"Connection: close\r\n"
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1024)
-        writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n" + closes + b"\r\n")
+        writer.write(b"GET /large HTTP/1.1\r\nHost: localhost\r\n" + closes + b"\r\n")
         await writer.drain()
         assert (await reader.read(12)).startswith(b"HTTP/1.1 200")
         while not writer.transport.is_closing():  # cut off, whatever is still in the socket's buffers
@@ -146,7 +146,7 @@ async def test_slow_clients_at_the_cap_make_room(place: Workspace, begun: bytes)
 
 async def test_who_was_answered_stays_before_those_who_never_asked(place: Workspace) -> None:
     async with serving(place, connections_per_address=3, header_seconds=3600) as listener:
-        asked = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+        asked = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         reader, writer = await sent(listener, asked)
         assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
         slow = [await sent(listener, HEAD) for _ in range(9)]
@@ -169,7 +169,7 @@ async def test_who_is_being_answered_is_not_cut_off_for_others(
 
     monkeypatch.setattr(app, "ROUTES", [*app.ROUTES, Route("/patient", patient)])
     async with serving(place, **{cap: 2}) as listener:
-        request = b"GET /patient HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        request = b"GET /patient HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         patiently = [await sent(listener, request) for _ in range(2)]
         refused, writer = await sent(listener, b"")
         assert (await ended(refused)).startswith(b"HTTP/1.1 503")
@@ -183,7 +183,7 @@ async def test_who_is_being_answered_is_not_cut_off_for_others(
 
 async def test_all_bodies_together_are_bounded(place: Workspace) -> None:
     async with serving(place, bodies_bytes=2_000, body_seconds=3600) as listener:
-        half = b"POST /webhooks/ring HTTP/1.1\r\nHost: x\r\nContent-Length: 1900\r\n\r\n" + b"x" * 1_500
+        half = b"POST /webhooks/ring HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1900\r\n\r\n" + b"x" * 1_500
         _, first = await sent(listener, half)
         reader, second = await sent(listener, half)
         assert (await ended(reader)).startswith(b"HTTP/1.1 503")
@@ -219,9 +219,9 @@ async def test_a_request_that_ends_at_two_places_is_refused_and_nothing_after_it
     place: Workspace, framing: str
 ) -> None:
     version, headers = FRAMINGS[framing]
-    begun = b"POST /webhooks/ring HTTP/%b\r\nHost: x\r\n%b\r\n0\r\n\r\n" % (version, headers)
+    begun = b"POST /webhooks/ring HTTP/%b\r\nHost: localhost\r\n%b\r\n0\r\n\r\n" % (version, headers)
     async with serving(place) as listener:
-        reader, writer = await sent(listener, begun + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        reader, writer = await sent(listener, begun + b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answered = await ended(reader)
         writer.close()
         assert answered.startswith((b"HTTP/1.1 400", b"HTTP/1.1 501"))
@@ -253,7 +253,7 @@ async def test_the_memory_of_a_body_is_given_back_however_its_request_ends(
             for _ in range(3):  # too large, though nothing says so beforehand
                 too_large = await client.post("/failing", content=iter_of(b"x" * 1_000, 3))
                 assert too_large.status_code == 413
-                half = b"POST /failing HTTP/1.1\r\nHost: x\r\nContent-Length: 1600\r\n\r\n" + b"x" * 1_500
+                half = b"POST /failing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1600\r\n\r\n" + b"x" * 1_500
                 reader, writer = await sent(listener, half)
                 assert (await ended(reader)).startswith(b"HTTP/1.1 408")
                 writer.close()
@@ -309,7 +309,7 @@ async def test_two_thousand_slow_connections_hold_nobody_up(place: Workspace) ->
 def health(port: int) -> bytes:
     """The answer to a connection of its own."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         return connection.recv(100)
 
 

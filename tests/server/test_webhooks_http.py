@@ -29,7 +29,7 @@ from tests.server.loops import work_on_this_thread
 BODY = b'{"what": "work", "seconds": 0}'
 GZIPPED = {"Content-Encoding": "gzip"}
 SQUEEZED = gzip.compress(BODY, mtime=0)  # no time in it: every worker must collect the same name of the test
-UNFINISHED = b'POST /webhooks/ring HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{"wh'
+UNFINISHED = b'POST /webhooks/ring HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n\r\n{"wh'
 
 
 @pytest.fixture

@@ -238,10 +238,7 @@ def _wanted(call: Call) -> dict[str, Any]:
     sent: dict[str, list[str]] = call.request.state.sent
     inputs = {name.removeprefix("input."): values[0] for name, values in sent.items() if name.startswith("input.")}
     named = {"id": call.sent("id"), "type": "cron", "agent": call.sent("agent"), "input": inputs}
-    return named | {
-        "schedule": form.format(minute=at.minute, hour=at.hour),
-        "timezone": call.sent("timezone") or "UTC",
-    }
+    return named | {"schedule": form.format(minute=at.minute, hour=at.hour), "timezone": call.sent("timezone") or "UTC"}
 
 
 def _may_change(call: Call, spec: TriggerSpec) -> bool:

@@ -18,14 +18,7 @@ from hive_agents.server import documents
 from hive_agents.server.account import tenant_of
 from hive_agents.server.auth import ADMIN, Call
 from hive_agents.server.pages.reading import labelled, open_change, open_now, reads_nothing
-from hive_agents.server.pages.settings import (
-    changed,
-    done_of,
-    known_names,
-    missing,
-    names_in,
-    tenants_in_use,
-)
+from hive_agents.server.pages.settings import changed, done_of, known_names, missing, names_in, tenants_in_use
 from hive_agents.server.pages.view import Pages
 from hive_agents.store import FileChange
 from hive_agents.sync import change_fields

@@ -186,7 +186,7 @@ def _tokens(call: Call) -> dict[str, Any]:
         "lifetimes": LIFETIMES,
         "whole": tenant is None,
         "owner": tenant is None and is_open(call.workspace),
-        "at": f"{origin_of(call.request)}/login",
+        "at": f"{origin_of(call.request, told=True)}/login",
         "made": None,
         "done": done_of(call),
     }

@@ -426,8 +426,8 @@ class ServerSettings(Format):
     """`header_seconds`, `body_seconds` and `read_seconds` are what a client has to send the head and the body of a
     request and to read an answer; `upload_bytes` bounds a body of documents, and `bodies_bytes` all that are being
     received. `kept_per_caller` is the most conversations, questions and unreviewed opinions that the records keep of
-    one caller. `hosts` are the names under which it is asked for, such as that of a proxy; with none, any. `origins`
-    are the sites whose scripts may call with a token, "*" for all."""
+    one caller. `hosts` are its names, such as that of a proxy, beside the machine's own on loopback; elsewhere none
+    means any. `origins` are the sites whose scripts may call with a token, "*" for all."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     hosts: list[str] = []
