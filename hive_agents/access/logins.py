@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -20,7 +20,17 @@ from hive_agents.access import proofs
 from hive_agents.access.keys import require_owner, session_key
 from hive_agents.access.principal import LOCAL_TENANT, Principal, asked_by, local_user, named, owner
 from hive_agents.access.rules import is_open, known_principal
-from hive_agents.access.tokens import MAX_TOKEN, Token, claims_of, decoded, header_of, holder_of, refused, require_ttl
+from hive_agents.access.tokens import (
+    MAX_TOKEN,
+    Token,
+    claims_of,
+    decoded,
+    header_of,
+    holder_of,
+    refused,
+    require_since_end,
+    require_ttl,
+)
 from hive_agents.base import HiveError
 from hive_agents.workspace import Workspace
 
@@ -46,14 +56,20 @@ def login_code(workspace: Workspace, as_user: str | None = None) -> str:
 
 
 def begin_session(workspace: Workspace, code: str) -> str:
-    """Return a session for a code. Raises: HIVE-417 for a code that was used, has expired or is invalid."""
+    """Return a session for a code. Raises: HIVE-417 for a code that was used, has expired or is invalid, and where
+    all that its user had was ended since."""
     claims = _claims(workspace, _LINK, code)
     as_user = claims.get("as")
     who = owner() if as_user is None else _named(workspace, as_user)
     if not proofs.use_once(workspace, claims["jti"], claims["exp"]):
         raise refused("it was used before")
     makers = claims.get("makers") or list(owner().hands)
-    return _begun(workspace, who, SESSION_SECONDS, {"as": as_user, "makers": makers}, named(makers[0]))
+
+    def require() -> None:
+        state = proofs.state(workspace, "session", claims["jti"], who.tenant, who.user)
+        require_since_end(state, claims)
+
+    return _begun(workspace, who, SESSION_SECONDS, {"as": as_user, "makers": makers}, named(makers[0]), require)
 
 
 def session_of_token(workspace: Workspace, token: str) -> str:
@@ -186,9 +202,16 @@ def _named(workspace: Workspace, user: str) -> Principal:
         raise refused(f"access/*.json no longer names {user}") from None
 
 
-def _begun(workspace: Workspace, who: Principal, seconds: int, claims: Mapping[str, Any], maker: str) -> str:
+def _begun(
+    workspace: Workspace,
+    who: Principal,
+    seconds: int,
+    claims: Mapping[str, Any],
+    maker: str,
+    require: Callable[[], object] = lambda: None,
+) -> str:
     session, made = _signed(workspace, _SESSION, who, seconds, claims)
-    proofs.begin(workspace, "session", made["jti"], who, made["exp"], maker)
+    proofs.begin(workspace, "session", made["jti"], who, made["exp"], maker, require=require)
     return session
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from hive_agents.access.keys import stamp
-from hive_agents.access.principal import LOCAL_TENANT, Principal
+from hive_agents.access.principal import LOCAL_TENANT, Principal, named
+from hive_agents.access.rules import AccessRules
 from hive_agents.base import HiveError, TooMany
 from hive_agents.base.files import read_bytes
 from hive_agents.events import Event, EventLog, EventType
@@ -68,14 +69,23 @@ def state(workspace: Workspace, kind: ProofKind, id: str | None, tenant: str, us
     )
 
 
-def begin(workspace: Workspace, kind: ProofKind, id: str, who: Principal, expires: int, maker: str) -> None:
-    """Record a proof that is made; a token also in the audit log."""
+def begin(
+    workspace: Workspace,
+    kind: ProofKind,
+    id: str,
+    who: Principal,
+    expires: int,
+    maker: str,
+    require: Callable[[], object] = lambda: None,
+) -> None:
+    """Record a proof that is made, unless `require` raises once nobody else writes; a token also in the audit log."""
     roles = sorted(who.roles)
     row = (kind, id, who.tenant, who.user, json.dumps(roles), maker, audit.now(), expires, None, None)
     with _proofs(workspace) as connection, transaction(connection):
+        require()
         connection.execute(_INSERT, row)
         if kind == "token":
-            about = {"jti": id, "user": who.user, "by": maker}
+            about = {"jti": id, "user": who.user, "by": named(maker)}
             _tell(connection, EventType.TOKEN_MADE, who.tenant, about)
             rights = {"groups": sorted(who.groups), "roles": roles, "expires": expires}
             audit.append(workspace, EventType.TOKEN_MADE, tenant=who.tenant, **about, **rights)
@@ -141,25 +151,47 @@ def end(
 
 
 def end_all(workspace: Workspace, user: str, tenant: str, by: str) -> tuple[int, int, int]:
-    """End all tokens and sessions that a user of a tenant has, also tokens that were not made here; return the numbers
-    of tokens and sessions that the records know, and of the streams that end with them."""
+    """End all tokens and sessions that a user of a tenant has, also tokens that were not made here, and what they made
+    for people whom `access/*.json` doesn't name; return the numbers of tokens and sessions that the records know, and
+    of the streams that end with them."""
     now, seconds = audit.now(), int(dt.datetime.now(dt.UTC).timestamp())
     of_user = "user = ? AND tenant = ? AND ended_at IS NULL AND kind = ? AND expires_at > ?"
-    ended = []
+    ended: dict[str, list[str]] = {}
     with _proofs(workspace) as connection, transaction(connection):
         for kind in ("token", "session"):
             query, values = f"SELECT id FROM proofs WHERE {of_user}", (user, tenant, kind, seconds)
-            ended.append([str(id) for (id,) in connection.execute(query, values).fetchall()])
-            for id in ended[-1]:
+            ended[kind] = [str(id) for (id,) in connection.execute(query, values).fetchall()]
+        of_others = _made_for_nobody(workspace, connection, user, tenant, seconds)
+        ended["token"] = list(dict.fromkeys([*ended["token"], *of_others]))
+        for kind, ids in ended.items():
+            for id in ids:
                 connection.execute(_END, (now, by, kind, id, tenant))
         open = "SELECT coalesce(sum(streams), 0) FROM open_streams WHERE tenant = ? AND user = ? AND until > ?"
         (streams,) = connection.execute(open, (tenant, user, seconds)).fetchone()
         mark = _INSERT.replace("DO NOTHING", "(kind, id, tenant) DO UPDATE SET ended_at = excluded.ended_at")
         connection.execute(mark, ("person", user, tenant, user, "[]", None, None, None, now, by))
-        about = {"user": user, "by": by, "tokens": len(ended[0]), "sessions": len(ended[1])}
+        numbers = len(ended["token"]), len(ended["session"])
+        about = {"user": user, "by": by, "tokens": numbers[0], "sessions": numbers[1]}
         _tell(connection, EventType.PERSON_ENDED, tenant, about)
-    audit.append(workspace, EventType.PERSON_ENDED, tenant=tenant, **about, jtis=ended[0])
-    return len(ended[0]), len(ended[1]), int(streams)
+    audit.append(workspace, EventType.PERSON_ENDED, tenant=tenant, **about, jtis=ended["token"])
+    return *numbers, int(streams)
+
+
+def _made_for_nobody(
+    workspace: Workspace, connection: RecordsConnection, user: str, tenant: str, now: int
+) -> list[str]:
+    """Return the tokens that a user made for people whom only they vouch for, and that those made for others."""
+    people, makers, found = AccessRules.load(workspace).principals, [user], []
+    query = (
+        "SELECT id, user FROM proofs"
+        " WHERE kind = 'token' AND tenant = ? AND made_by = ? AND ended_at IS NULL AND expires_at > ?"
+    )
+    for maker in makers:
+        for id, whom in connection.execute(query, (tenant, Principal(tenant, maker).hands[0], now)).fetchall():
+            if whom not in people or people[whom].tenant != tenant:
+                found.append(str(id))
+                makers += [whom] if whom not in makers else []
+    return found
 
 
 def tell_streams(workspace: Workspace, host: str, open: Mapping[tuple[str, str], int], seconds: int) -> None:
@@ -204,7 +236,7 @@ def issued_tokens(workspace: Workspace, tenant: str | None = None) -> list[dict[
     with _proofs(workspace) as connection:
         rows = [dict(zip(names, row, strict=True)) for row in connection.execute(query, (now, *values)).fetchall()]
     for row in rows:
-        row["roles"] = json.loads(row["roles"])
+        row |= {"roles": json.loads(row["roles"]), "made_by": named(row["made_by"])}
         row["expires_at"] = dt.datetime.fromtimestamp(row["expires_at"], dt.UTC).isoformat()
     return rows
 

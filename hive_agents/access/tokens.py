@@ -67,11 +67,19 @@ class Token:
         return {"token": self.token, "jti": self.jti, "expires_at": self.expires_at, "principal": principal}
 
 
-def mint(workspace: Workspace, principal: Principal, ttl: int = 3600, *, maker: Principal | None = None) -> Token:
+def mint(
+    workspace: Workspace,
+    principal: Principal,
+    ttl: int = 3600,
+    *,
+    maker: Principal | None = None,
+    require: Callable[[], object] = lambda: None,
+) -> Token:
     """Return a token of `ttl` seconds for the principal, signed with the first key of the settings.
 
     It grants no more than `access/*.json` does, if that names the principal. It names its `maker`, by default the
-    workspace's owner, and the makers of the maker's token; the records and the audit log know of it.
+    workspace's owner, and the makers of the maker's token; the records and the audit log know of it. `require` raises
+    where the maker may no longer make one: others' writing may be waited for.
 
     Raises: HIVE-409 for a ttl out of range or the reserved tenant; HIVE-411 or HIVE-417 for a key that can't sign.
     """
@@ -106,7 +114,7 @@ def mint(workspace: Workspace, principal: Principal, ttl: int = 3600, *, maker: 
     if len(token) > MAX_TOKEN:
         message = f"the token would be over {MAX_TOKEN} characters"
         raise HiveError.of("HIVE-409", message, fix="name fewer groups", exit_code=2)
-    proofs.begin(workspace, "token", jti, principal, int(ends.timestamp()), named(makers[0]))
+    proofs.begin(workspace, "token", jti, principal, int(ends.timestamp()), makers[0], require=require)
     return Token(token, ends.isoformat(), principal, jti)
 
 
@@ -141,12 +149,18 @@ def holder_of(workspace: Workspace, claims: Mapping[str, Any]) -> Principal:
         raise refused("it was revoked")
     if listed is not None and not state.made:
         raise refused("the records don't know it")
-    if listed is None and state.all_ended_at is not None and _issued(claims) <= _seconds(state.all_ended_at) + LEEWAY:
-        raise refused("all tokens of its user were ended")
+    if listed is None:
+        require_since_end(state, claims, LEEWAY)
     rules = AccessRules.load(workspace)
     if rules.faults:
         raise refused("access/*.json can't be read", fix="mend access/*.json: `hive doctor` says what is wrong")
     return _present(workspace, rules, principal, listed is True, refused)
+
+
+def require_since_end(state: proofs.ProofState, claims: Mapping[str, Any], leeway: int = 0) -> None:
+    """Raises: HIVE-417 for what was made before all that its user had was ended."""
+    if state.all_ended_at is not None and _issued(claims) <= _seconds(state.all_ended_at) + leeway:
+        raise refused("all that its user had was ended")
 
 
 def _issued(claims: Mapping[str, Any]) -> float:

@@ -21,7 +21,7 @@ def end(
     ] = None,
 ) -> None:
     """End a person's tokens and sessions on all hosts, their open streams, and the runs that act as them; delete the
-    files that they dropped into conversations.
+    files that they dropped into conversations. Tokens that they made for people whom no file names end, too.
 
     Whoever access/*.json still names can sign in again.
     """

@@ -120,7 +120,7 @@ def make_token(call: Call, body: NewToken) -> TokenMade:
         fix = "an admin of that tenant may"
         raise HiveError.of("HIVE-415", "tokens are made for one's own tenant", fix=fix, exit_code=1)
     principal = Principal(tenant, body.user, frozenset(body.groups), frozenset(body.roles))
-    made = mint(call.workspace, principal, body.ttl, maker=call.principal)
+    made = mint(call.workspace, principal, body.ttl, maker=call.principal, require=call.require_still)
     return TokenMade(**made.to_json())
 
 
@@ -140,7 +140,8 @@ def revoke_token(call: Call, jti: str) -> Revoked:
 @api.post("/api/people/{user}/end", ADMIN)
 def end_person(call: Call, user: str, body: Leaver) -> Ended:
     """End a person's tokens and sessions, their open streams within a heartbeat, and the runs that act as them, and
-    delete the files that they dropped into conversations."""
+    delete the files that they dropped into conversations. Tokens that they made for people whom no file names end, too.
+    """
     tenant = tenant_of(call) or body.tenant or AccessRules.load(call.workspace).tenant_of(user)
     if body.tenant not in (None, tenant):
         fix = "an admin of that tenant may"

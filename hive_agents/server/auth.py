@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from anyio import CapacityLimiter, to_thread
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from hive_agents.access import ROLES, Asker, Principal
@@ -45,6 +46,7 @@ class CallContext:
 
     def __init__(self, workspace: Workspace, asker: Asker, *, engine: SearchEngine, freshness: Freshness) -> None:
         self.workspace, self.asker, self.engine, self.freshness = workspace, asker, engine, freshness
+        self._required: set[frozenset[str]] = set()
         self.principal: Principal = asker.reader_or_owner()
         """The caller; without a token the workspace's owner, who has every role and may view no document."""
 
@@ -65,12 +67,22 @@ class CallContext:
         tenant, user = (name.replace("%", "%25").replace("/", "%2F") for name in names)
         return f"user/{tenant}/{user}/{sent}"
 
-    def require(self, roles: frozenset[str], who: Principal | None = None) -> None:
-        """Raises: HIVE-415 for a caller, by default as they were when they came, with none of the roles."""
-        if not roles & (who or self.principal).roles:
+    def require(self, roles: frozenset[str]) -> None:
+        """Raises: HIVE-415 for a caller with none of the roles."""
+        if not roles & self.principal.roles:
             needed = " or ".join(sorted(roles))
             fix = f"somebody with the role {needed} may"
             raise HiveError.of("HIVE-415", f"{self.principal.user} may not do this", fix=fix, exit_code=1)
+        self._required.add(roles)
+
+    def require_still(self) -> None:
+        """Look the caller's rights up again, after something was waited for.
+
+        Raises: HIVE-417 where they were ended, HIVE-415 where they lost a role that was required.
+        """
+        self.principal = self.asker.reader_or_owner()
+        for roles in self._required:
+            self.require(roles)
 
     def chat(self, thread_id: str | None = None) -> Chat:
         """Return the caller's conversation. Raises: HIVE-409 for a thread that isn't theirs."""
@@ -149,6 +161,11 @@ class Call(CallContext):
         give_back: Callable[[], None] = await self.request.app.state.places.take(
             self.principal, self.request.is_disconnected
         )
+        try:  # the body, and others of the caller's, took as long as they liked
+            await run_in_threadpool(self.require_still)
+        except BaseException:
+            give_back()
+            raise
         return give_back
 
     def wake(self) -> None:

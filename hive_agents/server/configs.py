@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -292,18 +291,13 @@ def deploy_config(call: CallContext, body: Deploy) -> Deployed:
         by=by,
         authn=call.asker.authn,
         viewer=call.reaches(),
-        require=partial(_require_operator, call),
+        require=call.require_still,
     )
     value = outcome.to_json()
     if body.override and not outcome.deployed:
         approval = ask_for_override(call.workspace, stored, outcome, str(body.reason), by, call.principal)
         value |= {"approval_id": approval, "override": {"reason": body.reason}}
     return Deployed(**value)
-
-
-def _require_operator(call: CallContext) -> None:
-    """Raises: HIVE-415 where the caller is no operator any more, HIVE-417 where they were ended."""
-    call.require(OPERATOR, call.asker.reader_or_owner())
 
 
 def _require_as_seen(call: CallContext, stored: StoredConfig, body: Deploy) -> None:
@@ -326,7 +320,7 @@ def roll_back(call: CallContext, body: Rollback) -> RolledBack:
         by=call.by,
         authn=call.asker.authn,
         of=body.of,
-        require=partial(_require_operator, call),
+        require=call.require_still,
     )
     return RolledBack(deployed=version.name, previous=before)
 

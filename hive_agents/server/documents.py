@@ -412,8 +412,8 @@ def _require_free(fields: Mapping[str, Any]) -> None:
 def _require_own(call: CallContext, doc_id: str) -> None:
     """Raises: HIVE-409 (404) for a document that the caller may not view now, alike for an unknown one; HIVE-415 for
     one that other tenants have as well, and where the caller is no operator any more; HIVE-417 for who was ended."""
-    now = call.asker.reader_or_owner()
-    call.require(OPERATOR, now)
+    call.require_still()
+    now = call.principal
     if doc_id not in ViewGate.of(call.workspace, now).allowed([doc_id]):
         raise NotFound.of("HIVE-409", f"{doc_id} is not found", fix="GET /api/documents lists them", exit_code=2)
     labels = labels_in_file(call.workspace, doc_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable
@@ -143,6 +144,37 @@ def test_all_that_a_person_holds_ends(text_workspace: Workspace) -> None:
     assert "was ended" in refused(Asker.of(text_workspace, session).reader_or_owner)
     assert verify(text_workspace, other.token).tenant == "globex"
     assert verify(text_workspace, mint(text_workspace, DANA).token) == DANA, "a new token counts"
+
+
+def test_a_link_of_before_begins_no_session_of_who_was_ended(text_workspace: Workspace) -> None:
+    """It counted for a minute afterwards, and its session for twelve hours."""
+    people = {"principals": {"dana": {"tenant": "acme"}}}
+    (text_workspace.root / "access").mkdir()
+    (text_workspace.root / "access" / "a.json").write_text(json.dumps(people))
+    code = login_code(text_workspace, "dana")
+    end_all(text_workspace, "dana", "acme", "user:root")
+    assert "was ended" in refused(lambda: begin_session(text_workspace, code))
+    time.sleep(1.1)  # a link tells the second in which it was made
+    session = begin_session(text_workspace, login_code(text_workspace, "dana"))
+    assert Asker.of(text_workspace, session).reader().user == "dana"
+
+
+def test_tokens_that_who_was_ended_made_for_people_whom_nobody_names_end(text_workspace: Workspace) -> None:
+    """An admin who leaves had made another name's token beforehand, and that one's a third."""
+    people = {"principals": {"amy": {"tenant": "acme"}, "kim": {"tenant": "globex"}}}
+    (text_workspace.root / "access").mkdir()
+    (text_workspace.root / "access" / "a.json").write_text(json.dumps(people))
+    root = Principal("acme", "root", frozenset(), frozenset({"admin"}))
+    ghost = Principal("acme", "ghost", frozenset(), frozenset({"admin"}))
+    of_root = [mint(text_workspace, who, maker=root) for who in (root, ghost, Principal("acme", "kim"))]
+    third = mint(text_workspace, Principal("acme", "third"), maker=verify(text_workspace, of_root[1].token))
+    session = session_of_token(text_workspace, third.token)
+    kept = [mint(text_workspace, Principal("acme", "amy"), maker=root), mint(text_workspace, DANA)]
+    assert end_all(text_workspace, "root", "acme", "user:amy") == (4, 0, 0)
+    for one in (*of_root, third):
+        assert "was revoked" in refused(lambda token=one.token: verify(text_workspace, token))
+    assert "was revoked" in refused(Asker.of(text_workspace, session).reader_or_owner)
+    assert [verify(text_workspace, one.token).user for one in kept] == ["amy", "dana"]
 
 
 def test_lost_records_know_no_token_and_still_what_was_revoked(text_workspace: Workspace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.ranking import versions
 from hive_agents.runs import control
-from hive_agents.server import configs
-from tests.server.serving import asking_writer, bearer, sample, served
+from hive_agents.server import account, configs
+from hive_agents.server.pages import settings
+from tests.server.serving import asking_writer, bearer, sample, served, token
 
 
 @pytest.fixture
@@ -93,3 +95,49 @@ async def test_a_deployment_counts_by_the_rights_of_when_it_is_made(
     answer = await client.post(f"/api/{change}", json=body if change == "deploy" else {}, headers=who)
     assert answer.status_code == (403 if taken == "role" else 401)
     assert [one.id for one in versions(place)] == before
+
+
+@pytest.mark.parametrize("taken", ["role", "proof"])
+async def test_settings_count_by_the_rights_of_when_they_are_written(
+    place: Workspace, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, taken: str
+) -> None:
+    """Whoever writes a file holds the others back: an admin who was ended meanwhile named another one all the same."""
+    let_dana(place, "admin", "reader")
+    await client.post("/login", json={"token": token(place, "dana", "admin", "reader")})
+    form = {"csrf": (await client.get("/api/session")).json()["csrf"], "user": "ghost", "act": "write", "role": "admin"}
+    shown = await client.post("/settings/person", data=form)
+    read = re.search(r'name="read" value="(\w+)"', shown.text)
+    assert read is not None
+    real = settings.write_changes
+
+    def meanwhile(*given: Any) -> bool:
+        if taken == "role":
+            (place.root / "access" / "zz.json").write_text("{")  # who can't be looked up has none
+        else:
+            control.end_person(place, "dana", "acme", "user:root")
+        return real(*given)
+
+    monkeypatch.setattr(settings, "write_changes", meanwhile)
+    answer = await client.post("/settings/person", data=form | {"read": read[1]})
+    assert answer.status_code in (303, 403)
+    assert answer.headers.get("location", "/login").startswith("/login")
+    assert "ghost" not in (place.root / "access" / "principals.json").read_text()
+
+
+async def test_a_token_counts_by_its_makers_rights_of_when_it_is_made(
+    place: Workspace, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a hundred tokens that were made while their maker was ended, seven counted afterwards."""
+    let_dana(place, "admin")
+    who, real = bearer(place, "dana", "admin"), account.mint
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        control.end_person(place, "dana", "acme", "user:root")
+        return real(*given, **named)
+
+    monkeypatch.setattr(account, "mint", meanwhile)
+    answer = await client.post("/api/tokens", json={"user": "ghost"}, headers=who)
+    assert answer.status_code == 401
+    root = bearer(place, "root", "admin")
+    listed = (await client.get("/api/tokens", headers=root)).json()["tokens"]
+    assert "ghost" not in [one["user"] for one in listed]

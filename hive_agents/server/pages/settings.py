@@ -174,7 +174,7 @@ def change_tokens(call: Call) -> dict[str, Any] | Response:
     if not user and call.principal.tenant == LOCAL_TENANT:
         made = owner_token(call.workspace, ttl)
     else:
-        made = mint(call.workspace, _own_person(call, user), ttl, maker=call.principal)
+        made = mint(call.workspace, _own_person(call, user), ttl, maker=call.principal, require=call.require_still)
     return _tokens(call) | {"made": made}
 
 
@@ -272,7 +272,8 @@ def changed(
 ) -> dict[str, Any] | Response:
     """Return the differences with a form to write them; once that came back, write them and return to the list.
 
-    Differences that aren't those that were read are shown anew. Of a file with `entries` of tenants an admin of one is
+    Differences that aren't those that were read are shown anew. Others' writing may be waited for: the caller's rights
+    are looked up again before theirs. Of a file with `entries` of tenants an admin of one is
     shown the lines that are an entry of theirs. With `credential` the form below the difference asks for its key, which
     is stored with the change. `joins` counts documents that come to belong to a tenant by it, and `told` says in words
     what it does to whom. `trusts` are keys of hive.toml, whose parts are trusted as the change writes them.
@@ -284,7 +285,12 @@ def changed(
             raise missing("key")
         if digest_of(made()) == read:  # first: settings name no key that isn't there
             CredentialStore(call.workspace, unattended=True).set(credential, key)
-    if read and write_changes(call.workspace, made, read, call.by):
+
+    def still_made() -> list[FileChange]:
+        call.require_still()
+        return made()
+
+    if read and write_changes(call.workspace, still_made, read, call.by):
         for name, text, _ in given:
             trust(call.workspace, [name], read=sha256(text))
         if then is not None:

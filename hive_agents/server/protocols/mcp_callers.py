@@ -25,7 +25,7 @@ def caller_over_http(context: Context[Any, Any]) -> CallContext:
     """Return the caller of an HTTP request, authenticated on arrival, with their present rights."""
     request: Any = context.request_context.request
     call: Call = request.scope["state"]["call"]
-    call.principal = call.asker.reader_or_owner()
+    call.require_still()
     return call
 
 
