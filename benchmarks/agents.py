@@ -28,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -105,7 +105,7 @@ class Sent:
         return sum(map(len, self.requests))
 
 
-Run = Callable[[str, Path, Sent, str], Awaitable[str]]
+Run = Callable[[str, Path, Sent, str], Coroutine[Any, Any, str]]
 """Run an agent in a folder until its output, agreeing where it asks; goes on where a run of this id is there."""
 
 
@@ -227,7 +227,7 @@ async def langgraph(name: str, folder: Path, sent: Sent, id: str = "run") -> str
             return "refused"
         return LEDGER.pay(order, amount)
 
-    tools = {"classify": [], "check": [past_refunds], "refund": [past_refunds, pay_back]}[name]
+    tools: Any = {"classify": [], "check": [past_refunds], "refund": [past_refunds, pay_back]}[name]
     prompt = {"classify": CLASSIFY, "check": CHECK, "refund": REFUND}[name]
     model = ScriptedLangChain(script=SCRIPTS[name], sent=sent).bind_tools([*tools, Verdict])
 

@@ -104,7 +104,7 @@ def _text(folder: Path, root: Path) -> None:
 def _module_texts() -> Iterator[tuple[str, str]]:
     for name in MODULES.split():
         with contextlib.redirect_stdout(io.StringIO()):
-            yield name, pydoc.render_doc(importlib.import_module(name), renderer=pydoc.plaintext)
+            yield name, pydoc.render_doc(importlib.import_module(name), renderer=pydoc.plaintext)  # type: ignore[attr-defined]
 
 
 def _manual_pages() -> Iterator[tuple[str, str]]:

@@ -30,7 +30,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import bm25s  # type: ignore[import-untyped]
+import bm25s
 import numpy as np
 import tantivy
 from numpy.typing import NDArray

@@ -14,6 +14,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -117,8 +118,8 @@ def main() -> None:
     lengths = (25, 50, 100, 200, 500, 1000)
     table = power(dice, options.worlds, lengths)
     print("lost of decided | rolled back by", *lengths, "| median")
-    for row in table:
-        print(f"{row['lost']:15.2f} |", *(f"{row[f'by_{length}']:.3f}" for length in lengths), f"| {row['median']:.0f}")
+    for one in table:
+        print(f"{one['lost']:15.2f} |", *(f"{one[f'by_{length}']:.3f}" for length in lengths), f"| {one['median']:.0f}")
     with tempfile.TemporaryDirectory() as made:
         init_workspace(Path(made) / "kb")
         place = Workspace(Path(made) / "kb")
@@ -138,7 +139,7 @@ def main() -> None:
         worlds = []
         for name, (new, previous) in pairs.items():
             ends = [readers(dice, golden, new, previous, 2000) for _ in range(options.canaries)]
-            row = {
+            row: dict[str, Any] = {
                 "pair": name,
                 **{state: sum(end == state for end, _, _ in ends) for state in STATES},
                 "drafted": statistics.median(drafted for _, drafted, _ in ends),

@@ -214,7 +214,8 @@ class Chaos:
         if self.hosts.engine is not None:
             stop = partial(self.stop, self.hosts.engine.signal, STOPPED[ENGINE])
             faults += [(f"{ENGINE} killed", ENGINE, self.restart_engine), (f"{ENGINE} stopped", ENGINE, stop)]
-        end, waiting = self.world.began + self.seconds, []
+        end = self.world.began + self.seconds
+        waiting: list[tuple[str, str, Callable[[], Awaitable[Any]]]] = []
         while time.monotonic() < end:
             waiting = waiting or self.chance.sample(faults, len(faults))
             what, target, strike = waiting.pop()
@@ -403,10 +404,10 @@ class Chaos:
         print("\nrequests that were made again:", dict(self.refused.most_common()))
         print("hosts that ended by themselves:", {one.name: one.ended_by_itself for one in self.hosts.servers}, "\n")
         for promise in {**promises, **self.world.broken}:
-            found = self.world.broken[promise]
-            print(f"{'BROKEN' if found else 'held  '}  {promise}: {promises.get(promise, '')}")
-            for one in found[:10]:
-                print(f"          {one}")
+            breaches = self.world.broken[promise]
+            print(f"{'BROKEN' if breaches else 'held  '}  {promise}: {promises.get(promise, '')}")
+            for line in breaches[:10]:
+                print(f"          {line}")
         return {"questions": figures, "promises": promises, "broken": dict(self.world.broken)}
 
 

@@ -18,10 +18,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from bm25 import corpus, queries
-
+from benchmarks.bm25 import corpus, queries
 from hive_agents import RetrievalConfig, Workspace
 from hive_agents.cli.sample import init_workspace
 from hive_agents.ranking import SearchEngine
@@ -71,7 +71,7 @@ def measure(docs: list[tuple[str, str, str]], texts: list[str]) -> dict[str, flo
         engine = workspace.engine()
         for text in texts:
             engine.search(text, KEYWORD)
-        each = [ms(lambda text=text: engine.search(text, KEYWORD), 1) for text in texts]
+        each = [ms(partial(engine.search, text, KEYWORD), 1) for text in texts]
         row["search p50 ms"] = statistics.median(each)
         row["search p99 ms"] = sorted(each)[int(len(each) * 0.99)]
         return row

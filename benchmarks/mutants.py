@@ -201,7 +201,7 @@ def told(found: Sequence[dict[str, Any]]) -> float:
         noticed = sum(row["state"] == "noticed" for row in rows)
         same = sum(row["state"] != "noticed" and bool(row["equivalent"]) for row in rows)
         print(f"{group:<14} {len(rows):>6} {noticed:>8} {same:>10} {len(rows) - noticed - same:>4}")
-    share = noticed / max(1, len(rows) - same)
+    share: float = noticed / max(1, len(rows) - same)
     print(f"noticed: {share:.1%} of those that change something (to reach: {TARGET:.0%})")
     return share
 

@@ -68,6 +68,8 @@ def outcome(
 ) -> Outcome:
     found = session.remeasure(config)
     unseen = holdout.evaluate(config)
+    changed = changes_from(session.baseline, config)
+    reached = session.reached(config)
     return Outcome(
         world,
         method,
@@ -75,9 +77,11 @@ def outcome(
         found.validation_nudcg,
         float(unseen.nudcg.mean()),
         float(unseen.distractors.mean()),
-        *(float(np.nanmean(figure)) for figure in (unseen.answered, unseen.recall, unseen.first)),
-        reached.reach[1] if (reached := session.reached(config)) and reached.reach else math.nan,
-        len(changed := changes_from(session.baseline, config)),
+        float(np.nanmean(unseen.answered)),
+        float(np.nanmean(unseen.recall)),
+        float(np.nanmean(unseen.first)),
+        reached.reach[1] if reached and reached.reach else math.nan,
+        len(changed),
         in_words(changed),
         seconds,
     )
@@ -351,20 +355,20 @@ def main() -> None:
         drawn: list[Outcome] = []
         gains: list[dict[str, Any]] = []
         for world, source in sources.items():
-            found, used = compare_methods(world, source, options.redraw, methods, redraw=True)
-            drawn += found
+            ends, used = compare_methods(world, source, options.redraw, methods, redraw=True)
+            drawn += ends
             print(f"{world}: up to {used} evaluations each, means over {options.redraw} redrawn splits")
-            gains += redraws_table(found)
+            gains += redraws_table(ends)
             print(flush=True)
         if options.json:
             options.json.write_text(json.dumps({"gains": gains, "redraws": [vars(o) for o in drawn]}, indent=1))
         return
     outcomes: list[Outcome] = []
     for world, source in sources.items():
-        found, used = compare_methods(world, source, seeds, methods)
-        outcomes += found
+        ends, used = compare_methods(world, source, seeds, methods)
+        outcomes += ends
         print(f"{world}: {used} evaluations each, medians over {seeds} seeds")
-        table(found)
+        table(ends)
         print(flush=True)
     with tempfile.TemporaryDirectory() as folder:
         rates = speed(copied(next(iter(sources.values())), Path(folder) / "w"), 2.0 if options.short else 5.0)

@@ -101,7 +101,7 @@ async def _longest(browser: Any, page: Any, path: str) -> float:
              if one["name"] == "thread_name" and one["args"]["name"] == "CrRendererMain"}  # fmt: skip
     tasks = [one["tdur"] / 1000 for one in events
              if one["name"].endswith("RunTask") and "tdur" in one and (one["pid"], one["tid"]) in mains]  # fmt: skip
-    return max(tasks)
+    return float(max(tasks))
 
 
 def main() -> None:

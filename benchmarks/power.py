@@ -21,16 +21,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.worlds import CACHE, WORLDS, workspace_of
 from hive_agents import Workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.evaluation.statistics import one_sided_p_value, spent_alpha
-from hive_agents.optimizer.cached_lanes import Floats
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.space import apply, parsed
 from hive_agents.ranking import active_config
+
+Floats = NDArray[np.float64]
 
 GAIN = 0.04
 SIZES = (30, 72, 200, 236)

@@ -25,9 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shown_by_office import shown
-from shown_words import OFFICE, ORACLES, Told, pages, rendered, saved, words
-
+from benchmarks.shown_by_office import shown
+from benchmarks.shown_words import OFFICE, ORACLES, Told, pages, rendered, saved, words
 from hive_agents.readers import (
     READERS,
     convert_bytes,
@@ -83,17 +82,21 @@ def read(path: Path, kind: str) -> tuple[str, Counter[str], dict[str, int]]:
         removed.update(word for begin, end in listed for word in words(text[begin:end]).elements())
         return drop(listed, known, text)
 
-    drop, from_markdown._dropped = from_markdown._dropped, called
-    running, contents, leader = from_pdf._without_running_lines, from_pdf.without_contents, from_pdf.LEADER
-    html_shown.remove = from_html.remove = watched  # type: ignore[attr-defined]
-    from_pdf._without_running_lines, from_pdf.without_contents = without(running), without(contents)
-    from_pdf.LEADER = _Watched(leader, removed)  # type: ignore[assignment]
+    markdown_reader: Any = from_markdown
+    drop, markdown_reader._dropped = markdown_reader._dropped, called
+    pdf: Any = from_pdf
+    html: Any = from_html
+    shown: Any = html_shown
+    running, contents, leader = pdf._without_running_lines, pdf.without_contents, pdf.LEADER
+    shown.remove = html.remove = watched
+    pdf._without_running_lines, pdf.without_contents = without(running), without(contents)
+    pdf.LEADER = _Watched(leader, removed)
     try:
         markdown, title, _, _, left_out = converted(path.read_bytes(), kind, [])
     finally:
-        html_shown.remove = from_html.remove = remove  # type: ignore[attr-defined]
-        from_markdown._dropped = drop
-        from_pdf._without_running_lines, from_pdf.without_contents, from_pdf.LEADER = running, contents, leader
+        shown.remove = html.remove = remove
+        markdown_reader._dropped = drop
+        pdf._without_running_lines, pdf.without_contents, pdf.LEADER = running, contents, leader
     if "hidden" in READERS[kind].settings and any(name.startswith("hidden") for name in left_out):
         removed.update(words(converted(path.read_bytes(), kind, ["hidden"])[0]) - words(markdown))
     return "\n".join([title or "", markdown, *attached_texts(path, kind, removed)]), removed, left_out
@@ -173,7 +176,7 @@ def at_once(paths: list[Path], kind: str, kept: Path, letters: bool = False) -> 
         return asyncio.run(pages(paths))
     if kind in ("markdown", "rst"):
         return rendered(paths, kind)
-    told = {}
+    told: dict[Path, Told] = {}
     for path, text in (saved(paths) if kind == "ods" else shown(paths, kind, kept)).items():
         if letters and kind in ("xlsx", "ods"):
             text = re.sub(r"(?<![^\W_])\d+(?![^\W_])", " ", text)

@@ -19,9 +19,8 @@ from hive_agents.access import known_principal
 from hive_agents.cli.receipts import answer_receipt, deployment_receipt, verify_receipt
 from hive_agents.cli.sample import init_workspace
 from hive_agents.copilot import Chat, Request
-from hive_agents.evaluation import load_golden
 from hive_agents.gate import deploy
-from hive_agents.ranking import find_config
+from tests.topics import holdout_queries, make_topics, stored, write_golden
 
 
 def main() -> None:
@@ -33,9 +32,10 @@ def main() -> None:
         init_workspace(Path(made) / "kb")
         place = Workspace(Path(made) / "kb")
         place.index()
-        text = (place.configs / "v1.json").read_text(encoding="utf-8").replace("v1-naive", "v2")
-        (place.configs / "v2.json").write_text(text.replace('"top_k": 10', '"top_k": 3'), encoding="utf-8")
-        deploy(place, find_config(place, "v2"), load_golden(place), by="user:bench")
+        topics = make_topics(Path(made) / "topics")
+        golden = write_golden(topics, holdout_queries())
+        for config in ("naive", "careful"):  # the second is measured against the first
+            deploy(topics, stored(topics, config), golden, by="user:bench")
         chat = Chat(place, known_principal(place, "dana"))
         runs: list[str] = []
 
@@ -43,13 +43,13 @@ def main() -> None:
             runs.append(asyncio.run(chat.ask(Request(text="how do I rotate an API key")))["run_id"])
 
         ask()
-        answer, deployment = answer_receipt(chat, runs[0]), deployment_receipt(place)
+        answer, deployment = answer_receipt(chat, runs[0]), deployment_receipt(topics)
         steps: dict[str, Callable[[], object]] = {
             "a question": ask,
             "receipt of an answer": lambda: answer_receipt(chat, runs[0]),
             "verify an answer": lambda: asyncio.run(verify_receipt(lambda: place, answer, lambda: chat)),
-            "receipt of a deployment": lambda: deployment_receipt(place),
-            "verify a deployment": lambda: asyncio.run(verify_receipt(lambda: place, deployment, lambda: chat)),
+            "receipt of a deployment": lambda: deployment_receipt(topics),
+            "verify a deployment": lambda: asyncio.run(verify_receipt(lambda: topics, deployment, lambda: chat)),
         }
         times: dict[str, list[float]] = {name: [] for name in steps}
         for _ in range(options.rounds):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
+from typing import Any
 
 from benchmarks.smart import COLLECTION, NAIVE
 from benchmarks.worlds import activate, write_json
@@ -54,7 +55,7 @@ def main() -> None:
             document = frontmatter.render({"title": title, "version": release}, text)
             atomic_write_text(root / "documents" / release / path, document)
     newest = options.releases[0]
-    queries = []
+    queries: list[dict[str, Any]] = []
     for path, told in every[newest].items():
         there = [release for release in options.releases if path in every[release]]
         for text in asked(*told) if len(there) > 1 else ():

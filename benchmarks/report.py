@@ -83,7 +83,7 @@ def table() -> tuple[dict[str, Measure], list[Promise]]:
     found = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     measures = {one["name"]: Measure(**one) for one in found["measure"]}
     promises = [
-        Promise(**{key: tuple(value) if isinstance(value, list) else value for key, value in one.items()})
+        Promise(**one | {key: tuple(value) for key, value in one.items() if isinstance(value, list)})
         for one in found["promise"]
     ]
     return measures, promises
@@ -111,7 +111,7 @@ def figure_at(value: Any, steps: Sequence[Step]) -> float | None:
         except (KeyError, IndexError, TypeError):
             return None
     if isinstance(value, list) and value and all(isinstance(one, (int, float)) for one in value):
-        return statistics.median(value)
+        return float(statistics.median(value))
     return float(value) if isinstance(value, (int, float)) else None
 
 

@@ -103,7 +103,7 @@ def written(root: Path, chunks: int, rng: random.Random) -> tuple[Workspace, lis
     (root / "hive.toml").write_text('[models]\nembedding = "none"\n[access]\nmode = "open"\n')
     real = list(islice(parts(), chunks))
     vocabulary = [word for part in real for word in part.split()]
-    queries = []
+    queries: list[str] = []
     while len(queries) < QUERIES:
         words = re.findall(r"\w{2,}", rng.choice(real))
         if len(words) >= 8:

@@ -18,12 +18,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_agents import Workspace
 from hive_agents.engines.pgvector import PgLane
 from hive_agents.engines.pgvector_copies import Copies, find_copy
 from hive_agents.engines.postgres import Database
@@ -65,22 +67,20 @@ def main() -> None:
         matrix = np.lib.format.open_memmap(path, "w+", np.float32, (options.rows, DIMENSIONS))
         for start in range(0, options.rows, BLOCK):
             matrix[start : start + BLOCK] = clustered(min(BLOCK, options.rows - start))
-        del matrix
-        here, questions = VectorIndex.open(path), clustered(64)
+        here, questions = VectorIndex(matrix), clustered(64)
         engines: dict[str, VectorIndex | PgLane] = {"embedded": here}
         databases = []
         for search in options.searches:
             name = f"pgvector {search}"
-            database = Database(
-                None, VectorSettings(url=server.url, namespace=search, search=search, timeout_seconds=600)
-            )  # type: ignore[arg-type]
+            settings = VectorSettings(url=server.url, namespace=search, search=search, timeout_seconds=600)
+            database = Database(Workspace(folder), settings)
             databases.append(database)
             began = time.perf_counter()
             with Copies.open(database) as copies:
                 copies.complete("bench", "state", "synthetic", here, lambda *_: None)
             found[f"{name} sent in seconds"] = round(time.perf_counter() - began, 1)
             print(f"{name}: sent in {found[f'{name} sent in seconds']} s", flush=True)
-            engines[name] = PgLane(database, lambda database=database: find_copy(database, "bench", "state"))
+            engines[name] = PgLane(database, partial(find_copy, database, "bench", "state"))
         found["pgvector"] = server.run("SELECT extversion FROM pg_extension WHERE extname = 'vector'").strip()
         found["bytes in PostgreSQL"] = int(server.run("SELECT pg_database_size('postgres')"))
         masks = {"all": None, "half": rng.random(options.rows) < 0.5, "one in 100": rng.random(options.rows) < 0.01}
@@ -93,7 +93,7 @@ def main() -> None:
             found["recall"] = round(recall(here, engines["pgvector hnsw"], questions), 4)
         if "pgvector exact" in engines:
             exact = [
-                np.array_equal(*(one.top(question, K)[0] for one in (here, engines["pgvector exact"])))
+                np.array_equal(here.top(question, K)[0], engines["pgvector exact"].top(question, K)[0])
                 for question in questions[:10]
             ]
             found["exact lists are the embedded ones"] = all(exact)
@@ -115,9 +115,7 @@ def turns(
     rates: dict[str, list[float]] = {name: [] for name in engines}
     for _ in range(TURNS):
         for name, engine in engines.items():
-            rates[name].append(
-                rate(lambda one, engine=engine: engine.top(one, K, mask=mask), questions, callers, seconds)
-            )
+            rates[name].append(rate(partial(engine.top, k=K, mask=mask), questions, callers, seconds))
     told: dict[str, Any] = {}
     for name, found in rates.items():
         ratios = [mine / theirs for mine, theirs in zip(found, rates["embedded"], strict=True)]

@@ -78,7 +78,7 @@ def _converted(batch: Iterable[Path], asked: dict[Path, str], kind: str, kept: P
 
 
 def _text(results: Iterable[Path]) -> str:
-    texts = []
+    texts: list[str] = []
     for result in results:
         if result.suffix == ".fodp":
             texts += _of_slides(ElementTree.parse(result).getroot())

@@ -63,7 +63,7 @@ def main() -> None:
         )
         place.index()
         before = {pair.documents for pair in stale_pairs(SearchEngine(place), config, [])}
-        pairs = set()
+        pairs: set[tuple[str, str]] = set()
         for file in dice.sample(files, len(files)):
             block, body = frontmatter.split(file.read_text(encoding="utf-8"), file.name)
             changed = planted(body, dice)

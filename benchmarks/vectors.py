@@ -50,8 +50,8 @@ def main() -> None:
         path = Path(folder) / "vectors.npy"
         np.save(path, clustered(options.rows))
         queries = clustered(BATCH)
-        ours = VectorIndex.open(path)
-        matrix = np.load(path)
+        matrix = np.load(path, mmap_mode="r")
+        ours = VectorIndex(matrix)
         flat = faiss.IndexFlatIP(DIMENSIONS)
         flat.add(matrix)
 

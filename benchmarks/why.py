@@ -29,7 +29,7 @@ def main() -> None:
         place.index()
         engine, golden = place.engine(), load_golden(place)
         config = find_config(place, "v1-naive").config
-        rows = []
+        rows: list[tuple[float, float, bool, bool]] = []
         for query in golden:
             if query.split == "holdout" or not query.relevant or len(rows) == options.questions:
                 continue

@@ -64,7 +64,8 @@ def chosen_and_asked(source: Path, queries: list[dict[str, Any]]) -> str:
 
 def untrue(source: Path, size: int, runs: int) -> dict[str, int]:
     """Return the decisions of so many runs on as many questions, with labels by lot and fixed seeds."""
-    known, decisions = pools(Workspace(source)), {}
+    known = pools(Workspace(source))
+    decisions: dict[str, int] = {}
     for run in range(runs):
         rng, queries = random.Random(f"{size} {run}"), []
         for one, documents in rng.sample(known, size):
@@ -77,7 +78,7 @@ def untrue(source: Path, size: int, runs: int) -> dict[str, int]:
 
 def tricks(source: Path) -> dict[str, tuple[str, list[str]]]:
     """Return the gate's decision, with its codes, on a silent config and on one that hides what nobody declared."""
-    found = {}
+    found: dict[str, tuple[str, list[str]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         workspace = copied(source, Path(folder) / "w")
         base = active_config(workspace).stored.config
