@@ -37,7 +37,7 @@ from hive_agents.store import connected
 
 NODES = ("read", "weigh", "write")
 STEPS = 5 * len(NODES) + 1  # enter, think, act, judge, leave; then the goal
-HOST = "import sys; from hive_agents.cli.main import main; sys.exit(main(sys.argv[1:]))"
+HOST = ["-m", "hive_agents", "serve", "--headless", "--roles", "runs", "--quiet", "-w"]
 
 
 class Bare(TypedDict, total=False):
@@ -138,8 +138,7 @@ def leases(place: Workspace) -> dict[str, Any]:
 
 
 def host(place: Workspace) -> subprocess.Popen[bytes]:
-    options = ["serve", "--headless", "--roles", "runs", "--quiet", "-w", str(place.root)]
-    return subprocess.Popen([sys.executable, "-c", HOST, *options], stdout=subprocess.DEVNULL)
+    return subprocess.Popen([sys.executable, *HOST, str(place.root)], stdout=subprocess.DEVNULL)
 
 
 def worked(process: subprocess.Popen[bytes]) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -187,8 +186,6 @@ def _exit_code(words: list[str], as_json: bool) -> int:
 
 
 def run() -> None:
-    # Imports make objects by the hundred thousand, all of which stay; looking for garbage among them costs a tenth.
-    gc.set_threshold(50_000, 20, 20)
     log_plainly()
     # A shell can close each of the three streams; only a closed stdout is an error.
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - for the life of the process
