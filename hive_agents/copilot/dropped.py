@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,8 +43,8 @@ SHOWN = 3
 """How many files a turn shows passages of."""
 LONGEST_NAME = 120
 _OF_THREAD = "WHERE tenant = ? AND user = ? AND thread_id = ?"
-# Readers of files need up to 2 GB of memory; whoever comes meanwhile is told to come again, and holds no thread.
-_converting = threading.Lock()
+PATIENCE = 10.0
+"""Seconds for which a turn is kept for who was told to come again, and doesn't."""
 _read: Recent[tuple[str, ...], _Passages] = Recent(8)
 
 
@@ -81,6 +82,35 @@ class _Passages:
         return cls(rows, before, TextIndex(texts, language))
 
 
+class _Turns:
+    """Whose file is read. Readers of files need up to 2 GB of memory, so that it is one at a time; whoever comes
+    meanwhile is told to come again, holds no thread, and has their turn before those who had theirs."""
+
+    def __init__(self) -> None:
+        self._lock, self._taken = threading.Lock(), False
+        self._line: dict[tuple[str, str], float] = {}
+        """When those who wait for their turn asked last, in the order in which they came."""
+
+    @contextmanager
+    def of(self, who: tuple[str, str]) -> Iterator[None]:
+        """Raises: HIVE-402 where it isn't their turn."""
+        with self._lock:
+            now = time.monotonic()
+            self._line = {one: at for one, at in self._line.items() if now - at < PATIENCE}
+            if self._taken or next(iter(self._line), who) != who:
+                self._line[who] = now
+                raise Busy.of("HIVE-402", "another file is being read", fix="try again in a moment")
+            self._line.pop(who, None)
+            self._taken = True
+        try:
+            yield
+        finally:
+            self._taken = False
+
+
+_turns = _Turns()
+
+
 class DroppedFiles:
     """The files of one conversation of one reader; of another's there are none."""
 
@@ -99,7 +129,7 @@ class DroppedFiles:
 
         Raises: HIVE-105 with the reason why it can't be read, HIVE-402 while another file is being read.
         """
-        with _one_at_a_time():
+        with _turns.of(self._key[:2]):
             try:
                 text = convert_bytes(_shown_name(name), data).markdown
             except ImportFailure as failure:
@@ -226,16 +256,6 @@ def end_person(workspace: Workspace, user: str, tenant: str, by: str) -> dict[st
     with connected(workspace.records) as connection, transaction(connection):
         connection.execute("DELETE FROM thread_files WHERE tenant = ? AND user = ?", (tenant, user))
     return ended
-
-
-@contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    if not _converting.acquire(blocking=False):
-        raise Busy.of("HIVE-402", "another file is being read", fix="try again in a moment")
-    try:
-        yield
-    finally:
-        _converting.release()
 
 
 def _shown_name(name: str) -> str:

@@ -73,13 +73,15 @@ class ThreadStore:
         return self._create(f"t{digest[:20]}", title)
 
     def of_questions(self, texts: Sequence[str]) -> str | None:
-        """Return the latest thread of exactly these questions; None without one.
+        """Return the latest thread of exactly these questions into which no file was dropped; None without one.
 
-        The first of them may be missing in it, if they are the earlier questions that its first turn was sent with.
+        Files are those of the conversation that the reader dropped them into, and another client may ask the same. The
+        first of the questions may be missing in it, if they are the earlier ones that its first turn was sent with.
         """
+        of_it = "WHERE tenant = t.tenant AND user = t.user AND thread_id = t.thread_id"
         ending = (
-            "SELECT thread_id FROM turns t WHERE tenant = ? AND user = ? AND n <= ? AND text = ? AND n ="
-            " (SELECT max(n) FROM turns WHERE tenant = t.tenant AND user = t.user AND thread_id = t.thread_id)"
+            "SELECT thread_id FROM turns t WHERE tenant = ? AND user = ? AND n <= ? AND text = ?"
+            f" AND n = (SELECT max(n) FROM turns {of_it}) AND NOT EXISTS (SELECT 1 FROM thread_files {of_it})"
             " ORDER BY at DESC LIMIT 50"
         )
         asked = f"SELECT run_id, text FROM turns {_OF_THREAD} ORDER BY n"  # what came of it may be much longer

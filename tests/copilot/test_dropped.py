@@ -193,9 +193,33 @@ def test_a_file_that_cannot_be_read_says_why_and_keeps_nothing(place: Workspace)
 
 def test_one_file_is_read_at_a_time(place: Workspace) -> None:
     chat = begun(place)
-    with dropped._one_at_a_time(), pytest.raises(HiveError, match="another file is being read"):
+    with dropped._turns.of(("acme", "somebody")), pytest.raises(HiveError, match="another file is being read"):
         chat.drop("a.md", LEASE)
     assert chat.drop("a.md", LEASE).name == "a.md"
+
+
+def test_who_drops_files_without_an_end_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked most often had each next turn, and a reader of slow files kept all others from dropping theirs."""
+    amy, ben, kim = ("acme", "amy"), ("acme", "ben"), ("globex", "kim")
+    turns = dropped._Turns()
+
+    def refused(who: tuple[str, str]) -> bool:
+        try:
+            with turns.of(who):
+                return False
+        except HiveError as error:
+            return error.diagnostics[0].code == "HIVE-402"
+
+    with turns.of(amy):
+        assert [refused(one) for one in (amy, ben, kim, ben, amy)] == [True] * 5
+    assert [refused(one) for one in (kim, ben, amy)] == [True, True, False], "amy came first, by another file of hers"
+    assert [refused(one) for one in (amy, kim, ben)] == [True, True, False]
+    assert [refused(one) for one in (amy, kim, amy)] == [True, False, False]
+    with turns.of(amy):
+        assert refused(ben)
+    assert refused(amy)
+    monkeypatch.setattr(dropped, "PATIENCE", 0.0)
+    assert not refused(amy), "who doesn't come again holds nobody up"
 
 
 def test_a_person_who_is_ended_while_it_is_read_keeps_nothing(

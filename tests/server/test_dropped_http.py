@@ -121,6 +121,21 @@ async def test_a_refused_file_says_why_and_a_large_one_comes_by_this_route_alone
         assert (await client.post(f"/api/threads/{thread}/files", json={}, headers=who)).status_code == 415
 
 
+async def test_a_client_that_asks_the_same_questions_has_no_word_of_the_file(place: Workspace) -> None:
+    """A conversation that a client of OpenAI's protocol keeps by itself was taken for the one with the file."""
+    async with served(place) as client:
+        who = bearer(place)
+        thread = await begun(client, who)
+        await drop(client, thread, who)
+        assert (await reply(client, who, thread_id=thread))["files"]
+        sent = [{"role": "user", "content": text} for text in (QUESTION, QUESTION)]
+        answer = await client.post("/v1/chat/completions", json={"messages": sent}, headers=who)
+        assert answer.json()["hive"]["thread_id"] != thread
+        assert "4,200" not in answer.text
+        named = {"messages": sent, "metadata": {"thread_id": thread}}
+        assert "4,200" in (await client.post("/v1/chat/completions", json=named, headers=who)).text
+
+
 async def test_another_site_drops_nothing(place: Workspace) -> None:
     async with served(place, roles=("http",)) as client:
         await client.get("/login", params={"code": login_code(place, "dana")})
