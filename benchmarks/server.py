@@ -44,6 +44,7 @@ sys.path.insert(0, str(ROOT))
 from hive_agents import Workspace  # noqa: E402
 from hive_agents.access import Principal, mint  # noqa: E402
 from hive_agents.cli.main import main as hive  # noqa: E402
+from hive_agents.workspace.trusted import trust  # noqa: E402
 
 QUESTIONS = ("how do I rotate an API token?", "which documents are effective?")
 SERVER = (
@@ -228,12 +229,13 @@ async def measured(given: argparse.Namespace) -> dict[str, Any]:
     load = given.turns, given.think
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "ws"
-        for command in (["init", str(place)], ["index", "-w", str(place)], ["deploy", "v1", "-w", str(place)]):
+        for command in (["init", str(place)], ["index", "-w", str(place)]):
             hive([*command, "--quiet"])
         toml = place / "hive.toml"
         port = free_port()
         toml.write_text(toml.read_text() + SERVER + f"port = {port}\n")
         workspace = Workspace(place)
+        trust(workspace)
         names = [f"reader{n}" for n in range(given.conversations)]
         tokens = [mint(workspace, Principal("acme", name, frozenset({"qa"}))).token for name in names]
         people = [{"Authorization": f"Bearer {token}"} for token in tokens]
