@@ -17,8 +17,9 @@ from hive_agents.base.files import Exceeded, JobFailed, Sandbox
 from hive_agents.readers.imported import Imported, ImportFailure, TableRow
 from hive_agents.readers.registry import MAX_BYTES, READERS, kind_of, unsupported
 
-_PDF_SECONDS = 30
-"""PDFium follows what a file names again and again, such as fields within fields, before anything of it is shown."""
+_LEAST_SECONDS = 10
+"""PDFium follows what a file names again and again, such as forms within forms, before anything of it is shown. An
+ordinary PDF of 300 kB takes a fifth of a second."""
 _SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
 _A_LETTER = re.compile(r"[^\W_]")
 _NOTHING: frozenset[str] = frozenset()
@@ -124,8 +125,7 @@ def _bounded(function: str, data: bytes, kind: str, kept: list[str]) -> Any:
 
 def _work(data: bytes, kind: str) -> int | None:
     """Return the limit of CPU seconds for a text, ten times what long texts took, or a PDF; None for other kinds."""
-    least = 10 if READERS[kind].flat else _PDF_SECONDS if kind == "pdf" else None
-    return None if least is None else least + len(data) // 20_000
+    return _LEAST_SECONDS + len(data) // 20_000 if READERS[kind].flat or kind == "pdf" else None
 
 
 def read(path: Path) -> bytes:

@@ -231,11 +231,12 @@ def pages_of_ten() -> bytes:
     return pages("3 0 R " * 10, *between)
 
 
-def forms_of_fifty() -> bytes:
+def forms_in_forms(often: int, *, levels: int, last: str) -> bytes:
     head = f"<</Type/XObject/Subtype/Form/BBox[0 0 600 800]/Resources<<{FONT}/XObject<</X %d 0 R>>>>/Length %d>>stream"
-    texts = [*["/X Do\n" * 50] * 3, WORDS]
+    texts = [*["/X Do\n" * often] * levels, last]
     forms = [f"{head % (n, len(text))}\n{text}\nendstream" for n, text in enumerate(texts, start=5)]
-    page = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 8 0 R/Resources<</XObject<</X 4 0 R>>>>>>"
+    content = f"/Contents {levels + 5} 0 R/Resources<</XObject<</X 4 0 R>>>>"
+    page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]{content}>>"
     kids = "<</Type/Pages/Kids[3 0 R]/Count 1>>"
     return pdf("<</Type/Catalog/Pages 2 0 R>>", kids, page, *forms, streams=["/X Do\n"])
 
@@ -248,7 +249,7 @@ def note_often() -> bytes:
 FILES = {
     "a page often.pdf": lambda: pages("3 0 R " * 50_000),
     "pages of ten.pdf": pages_of_ten,
-    "forms of fifty.pdf": forms_of_fifty,
+    "forms of fifty.pdf": lambda: forms_in_forms(50, levels=3, last=WORDS),
     "a note often.pdf": note_often,
     "cells in cells.odt": lambda: odf("text", cells_in_cells(5)),
     "spans.odt": lambda: odf("text", spans_in_odt()),
@@ -294,15 +295,30 @@ def test_what_a_file_says_once_costs_its_reader_no_more_than_what_is_written(nam
     assert not any(why in told[:100] for why in ("takes longer", "takes more than", "broke down"))
 
 
-def test_a_small_pdf_has_half_a_minute_of_computing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """2 kB of fields within fields are gone through 33 million times before anything of the file is shown."""
-    monkeypatch.setattr(conversion, "_PDF_SECONDS", 1)
+def fields_in_fields() -> bytes:
+    """2 kB that are gone through 33 million times before anything of the file is shown."""
     fields = [f"<</T(f{n})/Kids[{f'{n + 5} 0 R ' * 2}]>>" for n in range(25)]
     field = "<</Type/Annot/Subtype/Widget/FT/Tx/T(x)/V(lamp)/Rect[0 0 9 9]>>"
     page = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]>>"
     catalog = "<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[4 0 R]>>>>"
+    return pdf(catalog, "<</Type/Pages/Kids[3 0 R]/Count 1>>", page, *fields, field)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        fields_in_fields(),
+        forms_in_forms(100, levels=4, last="q Q\n"),
+        forms_in_forms(2, levels=28, last="q Q\n"),
+        forms_in_forms(100, levels=3, last=WORDS * 4),
+    ],
+    ids=["fields", "forms of a hundred", "forms of two", "forms with words"],
+)
+def test_a_small_pdf_has_ten_seconds_of_computing(file: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert conversion._work(file, "pdf") == 10
+    monkeypatch.setattr(conversion, "_LEAST_SECONDS", 1)
     with pytest.raises(ImportFailure, match="longer than 1 s of computing"):
-        convert_bytes("a.pdf", pdf(catalog, "<</Type/Pages/Kids[3 0 R]/Count 1>>", page, *fields, field))
+        convert_bytes("a.pdf", file)
 
 
 def test_each_line_of_a_pdf_is_looked_at_and_not_all_that_stands_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
