@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,7 @@ def windows(
     """Return the windows of one document, none over another, in the document's order.
 
     They are chosen one after the other by the share of the question's words in them plus the cosine of their chunk.
+    Those that follow one another within a table become one.
     """
     texts = [_Text.of(one, weights, language, length) for one in candidates]
     taken: list[set[int]] = [set() for _ in texts]
@@ -124,9 +126,10 @@ def windows(
             for places, words in runs[number]:
                 if (score := scores.get(words)) is None:
                     score = scores[words] = text.score(words, shown, weights)
-                score += NAMED_ROW * (places.start in text.names)
+                opening = text.whole.get(places.start, places[:1])
+                score += NAMED_ROW * (not text.names.isdisjoint(opening))
                 # Of equals, windows that begin with a match.
-                key = (round(score, 9), bool(text.words[places.start]))
+                key = (round(score, 9), any(text.words[place] for place in opening))
                 if key > best:
                     best, found = key, (number, places)
         if found is None:
@@ -136,9 +139,16 @@ def windows(
         taken[number].update(places)
         runs[number] = list(texts[number].runs(taken[number], length))
         shown.update(*(texts[number].words[place] for place in places))
-    shown_windows = [(texts[number].window(places, question, language, best=n == 0), places)
-                     for n, (number, places) in enumerate(chosen)]  # fmt: skip
-    return [window for window, _ in sorted(shown_windows, key=lambda pair: (pair[0].from_line, pair[1].start))]
+    joined: list[tuple[int, range]] = []
+    for number, places in sorted(chosen, key=lambda one: (texts[one[0]].line_of(one[1].start), one[1].start)):
+        before = joined[-1][1] if joined and joined[-1][0] == number else range(0)
+        if texts[number].goes_on(before, places, length):
+            joined[-1] = (number, range(before.start, places.stop))
+        else:
+            joined.append((number, places))
+    first, begin = chosen[0] if chosen else (0, range(0))
+    return [texts[number].window(places, question, language, best=number == first and begin.start in places)
+            for number, places in joined]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -151,6 +161,8 @@ class _Text:
     above: frozenset[str]
     names: frozenset[int]
     """The rows of a table that the question names."""
+    whole: Mapping[int, range]
+    """The rows of each table that fits into a window, by its first one."""
 
     @classmethod
     def of(cls, candidate: NearChunk, weights: FieldWeights, language: str, length: int) -> _Text:
@@ -166,21 +178,43 @@ class _Text:
                for n, line in enumerate(lines)]  # fmt: skip
         words = [wanted & stems_in(line.text, language) for line in cut]
         above = wanted & stems_in(f"{row.title} {row.heading}", language)
-        return cls(candidate, cut, words, above, frozenset(named))
+        runs = ([*places] for table, places in groupby(range(len(cut)), lambda n: _table(cut[n])) if table is not None)
+        sizes = ((rows, len(cut[rows[0]].head) + sum(len(cut[n].text) + 1 for n in rows)) for rows in runs)
+        whole = {rows[0]: range(rows[0], rows[-1] + 1) for rows, size in sizes if size <= length}
+        return cls(candidate, cut, words, above, frozenset(named), whole)
 
     def runs(self, taken: set[int], length: int) -> Iterator[tuple[range, frozenset[str]]]:
-        """Yield from each line on as many lines as fit, with the wanted words in them."""
+        """Yield from each line on as many lines as fit, with the wanted words in them.
+
+        A table that fits is begun with its first row, and shown with its last one.
+        """
+        inside = {place for rows in self.whole.values() for place in rows[1:]}
         for first in range(len(self.lines)):
-            if first in taken:
+            if first in taken or first in inside:
                 continue
             size, end, words = len(self.lines[first].head), first, frozenset[str]()
             while end < len(self.lines) and end not in taken:
-                size += len(self.lines[end].text) + 1
+                following = self.whole.get(end, range(end, end + 1))
+                size += sum(len(self.lines[place].text) + 1 for place in following)
                 if size > length + 1 and end > first:
                     break
-                words |= self.words[end]
-                end += 1
+                words = words.union(*(self.words[place] for place in following))
+                end = following.stop
             yield range(first, end), words
+
+    def line_of(self, place: int) -> int:
+        return self.candidate.before + self.lines[place].first
+
+    def goes_on(self, before: range, places: range, length: int) -> bool:
+        """Return whether a window goes on with the table in which another one stops.
+
+        A row that the question names stays at the top where both are longer than two windows.
+        """
+        table = _table(self.lines[places.start])
+        if not before or before.stop != places.start or table is None or table != _table(self.lines[before[-1]]):
+            return False
+        size = sum(len(self.lines[place].text) + 1 for place in (*before, *places))
+        return places.start not in self.names or size <= 2 * length
 
     def score(self, words: frozenset[str], shown: set[str], weights: FieldWeights) -> float:
         total = sum(weights.values()) or 1.0
@@ -201,18 +235,23 @@ class _Text:
                 text += f"{line.head}\n"
             head = line.head
             text += line.text
-        row, before = self.candidate.row, self.candidate.before
+        row = self.candidate.row
         # The section of most of the question's words in it.
         telling = max(places, key=lambda place: len(self.words[place]), default=places.start)
         return Window(
             row,
             text,
             marked(text, question, language),
-            before + lines[0].first + 1,
-            before + lines[-1].last + 1,
+            self.line_of(places.start) + 1,
+            self.candidate.before + lines[-1].last + 1,
             section_of(row.heading, row.text, self.lines[telling].first),
             best,
         )
+
+
+def _table(line: TextLine) -> str | None:
+    """Return the head of the table that a line is a row of; None for another line."""
+    return line.head if line.kind == "table" else None
 
 
 def _is_named(line: TextLine, wanted: frozenset[str], language: str) -> bool:

@@ -111,6 +111,21 @@ def test_a_row_of_a_table_stands_below_the_head_of_its_table() -> None:
     assert best.text.splitlines()[:2] == ["pump | pressure", "KX47 | 329 bar"]
 
 
+def test_a_table_that_fits_is_shown_whole_and_not_from_its_middle_on() -> None:
+    table = "| code | do this |\n|---|---|\n| E1 | close the hood |\n| E2 | fill the rack |\n| E3 | dry the seal |\n"
+    text = f"{'Nothing of it here. ' * 15}\n\n{table}\n{'Nothing of it there. ' * 15}"
+    for question in ("dry seal", "fill the rack", "E2"):
+        (window,) = shown([text], question, most=1)
+        assert window.text.startswith("code | do this\nE1 | close the hood\nE2 | fill the rack\nE3 | dry the seal")
+
+
+def test_windows_that_follow_one_another_in_a_table_are_one() -> None:
+    rows = [f"E{n} | {'close the hood of it ' * 6}" for n in range(6)]
+    (window,) = shown(["\n".join(["| code | do this |", "|---|---|", *(f"| {one} |" for one in rows)])], "hood")
+    assert window.text.split("\n") == ["code | do this", *map(str.strip, rows)]
+    assert window.best
+
+
 def test_the_row_that_a_question_names_is_shown_with_the_beginning_of_each_cell() -> None:
     table = "| attribute | what it is | required |\n|---|---|---|\n"
     others = f"| dir | unless useBase is true: the base to use, {'which is told elsewhere, ' * 4} | No |\n" * 3
