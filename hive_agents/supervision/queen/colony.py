@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hive_agents import runs
-from hive_agents.access import asked_by
+from hive_agents.access import Standing, asked_by
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.base import HiveError, NotFound
 from hive_agents.events import ESCALATIONS, SEVERITIES, EscalationTicket, Event, EventLog, EventType, tickets_of
@@ -65,6 +65,16 @@ class Colony:
         self.workers, self.hide, self.quote = workers, hide, quote or hide
         self._start, self._propose = start, propose
         self._store = runs.RunStore(workspace)
+        self._standing = Standing.of(workspace, principal) if principal is not None else None
+
+    def require_still(self) -> None:
+        """Narrow the scope to the rights that its principal has now: a model may think for minutes.
+
+        Raises: HIVE-417 where they were ended.
+        """
+        if self._standing is not None:
+            self.principal = self._standing.now(self.workspace)
+            self.scope = Scope(self.principal)
 
     @property
     def by(self) -> str:

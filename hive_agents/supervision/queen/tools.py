@@ -146,6 +146,7 @@ class Hands:
             if call.name not in _VERBS:
                 raise HiveError.of("HIVE-409", f"there is no tool {one_line(call.name, 60)}")
             asked = load_value(_VERBS[call.name], call.args, call.name)
+            await asyncio.to_thread(self.colony.require_still)
             verb = getattr(self, f"_{call.name}")
             result = await (verb(asked) if iscoroutinefunction(verb) else asyncio.to_thread(verb, asked))
         except HiveError as error:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal
+from hive_agents.access import Principal, end_all
 from hive_agents.host.queen import Queen
 from hive_agents.runs import RunStore
 from hive_agents.supervision.queen.mandate import Mandate
-from hive_agents.supervision.queen.session import CALLS
+from hive_agents.supervision.queen.session import CALLS, QueenSession
 from tests.supervision.queen.conftest import (
     DANA,
     OTTO,
@@ -68,6 +68,27 @@ async def test_what_nobody_asked_for_or_may_do_is_refused(
     script(place, calls((tool, named)), {"content": "Done."})
     reply = await Queen(place).ask(text.format(id=row.run_id), who)
     assert (reply["actions"], status_of(place, row)) == ([], "queued")
+
+
+async def test_who_is_ended_while_the_model_thinks_has_nothing_done_or_shown(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Her hands kept the rights of when she was asked, however long her model took."""
+    row, real = run_of(place, status="queued"), QueenSession.think
+    named = {"run_id": row.run_id}
+    script(place, calls(("show_run", named), ("stop_run", named)), {"content": "Done."})
+    told: list[str] = []
+
+    async def think(self: QueenSession, turns: Any, number: int) -> Any:
+        told.extend(one.content for one in turns if one.role == "tool")
+        end_all(place, "dana", "acme", "user:root")
+        return await real(self, turns, number)
+
+    monkeypatch.setattr(QueenSession, "think", think)
+    reply = await Queen(place).ask("please stop the digest run", DANA)
+    assert (reply["actions"], status_of(place, row)) == ([], "queued")
+    assert len(told) == 2
+    assert all("goes no further" in one and row.run_id not in one for one in told)
 
 
 def test_a_mandate_names_its_run(place: Workspace) -> None:
