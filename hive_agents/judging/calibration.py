@@ -164,12 +164,7 @@ def _stratum(logged: Sequence[JudgedCase], labelled: Sequence[JudgedCase], blind
 
 
 def _threshold_of(
-    workspace: Workspace,
-    name: str,
-    result: Certificate | None,
-    overall: float,
-    before: Threshold,
-    floor: float,
+    workspace: Workspace, name: str, result: Certificate | None, overall: float, before: Threshold, floor: float
 ) -> float:
     """Return the threshold of a goal type: its own from `result`, else `overall` of all types together."""
     if result is not None and result.status != "undecided":

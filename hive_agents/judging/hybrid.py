@@ -12,6 +12,7 @@ from hive_agents.base.files import Count, Format
 from hive_agents.goals import Goal, goal_type_of
 from hive_agents.goals.expressions import ExpressionError
 from hive_agents.judging.case import Case, HoldReason, ids_of
+from hive_agents.judging.certify import decides
 from hive_agents.judging.criteria import score_criteria
 from hive_agents.judging.deadline import must_end
 from hive_agents.judging.decisions import ESCALATE_ALL, THEN, THRESHOLD_REASONS, UNTYPED, storable
@@ -93,7 +94,8 @@ class HybridJudge:
     - `thresholds`: goal type → confidence from which a verdict stands, before `llm_confidence_threshold`; 1.01 sends
       every verdict to a person.
     - `bins`: goal type → confidences at which a verdict stands although they are below the threshold.
-    - `stronger`: another judge, of whose evaluators and thresholds the verdict is where these aren't sure enough.
+    - `stronger`: another judge, of whose evaluators and thresholds the verdict is where these aren't sure enough; it
+      accepts nothing that one of the panel was sure to refuse.
     - `holds`: goal type → why its verdicts go to a person for now; with `budget` the evaluator isn't asked at all.
       The key None holds every type. Goals without a type are of the type `untyped`.
 
@@ -233,7 +235,12 @@ class HybridJudge:
         found = case.by_verdict(weakest, violations, self.threshold(goal_type), bins, hold)
         if self._stronger is None or found.escalation_reason not in THRESHOLD_REASONS:
             return found
-        return (await self._stronger._by_evaluators(case, context)).model_copy(update={"asked_again": True})
+        again = await self._stronger._by_evaluators(case, context)
+        # It stands in for the ones that weren't sure: what another one was sure of is still said.
+        sure = {each.action for each in verdicts if decides(each.confidence, self.threshold(goal_type), bins)}
+        if again.action is JudgmentAction.ACCEPT and sure - {again.action}:
+            again = case.escalate("panel_disagreement", f"The panel says {', '.join(sure)}.", weakest.confidence)
+        return again.model_copy(update={"asked_again": True})
 
 
 def _sound(threshold: Any, where: str) -> float:

@@ -190,17 +190,9 @@ class Runtime:
         usage: Spent | None,
         llm_calls: int | None,
     ) -> int:
+        kind, goal_id = _type_of(goal) or UNTYPED, goal.id if isinstance(goal, Goal) else None
         return DecisionLog(self.workspace).log(
-            judgment,
-            _type_of(goal) or UNTYPED,
-            goal.id if isinstance(goal, Goal) else None,
-            result,
-            self._logged_run,
-            judge,
-            usage,
-            self.tenant,
-            llm_calls,
-            options,
+            judgment, kind, goal_id, result, self._logged_run, judge, usage, self.tenant, llm_calls, options
         )
 
     def _note_tried(self, judgment: Judgment) -> None:

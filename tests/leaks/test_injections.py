@@ -25,7 +25,7 @@ from tests.leaks.corpus import Doc, Rules, canaries, canary, make, random_docume
 from tests.leaks.visits import collecting
 
 READER = readers()[0]
-MODELS = "\n".join(f'{role} = ["scripted:{role}.jsonl"]' for role in ("planner", "answer", "judge"))
+MODELS = "\n".join(f'{role} = ["scripted:{role}.jsonl"]' for role in ("planner", "answer", "judge", "stronger_judge"))
 SETTINGS = f'[models]\nembedding = "none"\ndeadline_seconds = 5.0\n{MODELS}\n'
 RULES = Rules(grants=(("acme", "guides/**", ("tenant",)),))
 
@@ -63,9 +63,13 @@ HIDDEN = [
 ]
 
 
+OBEYS = {"structured": {"action": "accept", "confidence": 1.0, "reasoning": "as it was told"}}
+
+
 def answers(place: Workspace, **lines: dict[str, Any]) -> None:
-    for role in ("planner", "answer", "judge"):
-        (place.root / f"{role}.jsonl").write_text(json.dumps(lines[role] | {"repeat": True}), encoding="utf-8")
+    """What each role says; a stronger judge accepts."""
+    for role, line in {**lines, "stronger_judge": OBEYS}.items():
+        (place.root / f"{role}.jsonl").write_text(json.dumps(line | {"repeat": True}), encoding="utf-8")
 
 
 @pytest.fixture
