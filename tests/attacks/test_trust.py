@@ -99,6 +99,25 @@ def test_a_foreign_state_is_set_aside_and_built_anew(tmp_path: Path, monkeypatch
     assert hive("trust", "--rebuild", "-w", place.root, "--json").json["set_aside"] is None
 
 
+@pytest.mark.sqlite_file
+def test_a_state_that_comes_from_elsewhere_after_trust_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = copied_sample(tmp_path / "ws")
+    foreign = shutil.copytree(place.root / ".hive", tmp_path / "foreign")
+    elsewhere(monkeypatch, tmp_path)
+    for command in (("trust", "--rebuild"), ("trust",), ("index",), ("query", "rotate an API key")):
+        assert hive(*command, "-w", place.root).code == 0
+    own = (place.root / ".hive").rename(tmp_path / "own")
+    shutil.copytree(foreign, place.root / ".hive")
+    for command in (("query", "rotate an API key"), ("runs",), ("index",), ("chat", "a key", "--as", "dana")):
+        told = hive(*command, "-w", place.root, "--json")
+        assert (told.code, told.codes) == (3, {"HIVE-430"}), command
+    shutil.rmtree(place.root / ".hive")
+    own.rename(place.root / ".hive")
+    assert hive("query", "rotate an API key", "-w", place.root).code == 0
+
+
 def test_ones_own_state_of_before_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = copied_sample(tmp_path / "ws")
     elsewhere(monkeypatch, tmp_path)
