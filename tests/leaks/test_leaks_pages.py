@@ -44,7 +44,7 @@ def paths(run: str, thread: str, search: str, request: str, target: str) -> dict
         "/chat": ["/chat", f"/chat?about={doc}", f"/chat?search={words}"],
         "/chat/threads": ["/chat/threads", f"/chat/threads?search={words}"],
         "/chat/documents/{doc_id:path}": [
-            f"/chat/documents/{doc}", f"/chat/documents/{doc}?run={run}",
+            f"/chat/documents/{doc}?query=rotor", f"/chat/documents/{doc}?run={run}",
             f"/chat/documents/open/1.md?run={run}&claim=0&n=1",
         ],
         "/chat/runs/{run_id}/why": [f"/chat/runs/{run}/why?doc_id={doc}", f"/chat/runs/{run}/why?doc_id=open/1.md"],
@@ -61,7 +61,7 @@ def paths(run: str, thread: str, search: str, request: str, target: str) -> dict
         "/documents": ["/documents", f"/documents?search={words}"],
         "/documents/rows": ["/documents/rows", f"/documents/rows?search={words}", "/documents/rows?search=rotor"],
         "/documents/try": [f"/documents/try?query={words}", "/documents/try?query=rotor"],
-        "/documents/{doc_id:path}": [f"/documents/{doc}", "/documents/open/1.md"],
+        "/documents/{doc_id:path}": [f"/documents/{doc}?query=rotor", "/documents/open/1.md?query=rotor"],
         "/golden": ["/golden", f"/golden?tag={words}"],
         "/golden/queries": ["/golden/queries", f"/golden/queries?tag={words}"],
         "/golden/worth": ["/golden/worth"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -112,6 +113,33 @@ async def test_a_document_is_changed_and_deleted_by_keys_alone(place: Workspace)
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("There are no documents yet")).to_be_visible()
         assert not (place.documents / "lamp.md").exists()
+
+
+PASSAGE_IS_IN_VIEW = """() => {
+    const [passage, text] = [document.querySelector("#passage"), document.querySelector(".document .text")];
+    const [mine, its] = [passage.getClientRects()[0], text.getBoundingClientRect()];
+    return mine.top >= Math.max(its.top, 0) - 1 && mine.bottom <= Math.min(its.bottom + 1, innerHeight);
+}"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_a_document_that_is_opened_for_a_question_is_shown_at_what_was_found(tmp_path: Path, width: int) -> None:
+    place = sample(tmp_path / "ws")
+    question = "does a plate photo travel to the console"
+    size: dict[str, Any] = {"viewport": {"width": width, "height": 900}}
+    async with served(place) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place, "root", "reader", "operator", **size) as page:
+            await page.goto("/documents")
+            await page.get_by_label("What would somebody ask?").fill(question)
+            await page.keyboard.press("Enter")
+            await page.locator("#tried a").first.click()
+            await expect(page.locator(".document #passage")).to_be_visible()
+            await page.wait_for_function(PASSAGE_IS_IN_VIEW)
+            await page.goto(f"/golden/label?query={question}")
+            await page.keyboard.press("o")
+            await expect(page.locator(".opened #passage")).to_be_visible()
+            await page.wait_for_function(PASSAGE_IS_IN_VIEW)
+            await require_accessible(page)
 
 
 async def test_a_reader_sees_theirs_and_nothing_to_change(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, READER, Call
 from hive_agents.server.copilot import Why
 from hive_agents.server.pages import library
-from hive_agents.server.pages.documents import shown_document
+from hive_agents.server.pages.documents import found_for, shown_document
 from hive_agents.server.pages.passages import blocks, claims
 from hive_agents.server.pages.view import Pages
 
@@ -50,16 +50,17 @@ def threads(call: Call) -> dict[str, Any]:
 
 @pages.get("/chat/documents/{doc_id:path}", READER, "chat_document.html")
 def document(call: Call, doc_id: str) -> dict[str, Any]:
-    """A document, with the passage of a result or a claim marked."""
+    """A document, with the passage of a result, of a claim or for a question marked."""
     opened = copilot.document(call, doc_id)
     parameters = call.request.query_params
     run_id = parameters.get("run", "")
-    quoted = _quoted(call, run_id, doc_id, parameters.get("claim")) if run_id else []
+    of_run = _quoted(call, run_id, doc_id, parameters.get("claim")) if run_id else []
+    quoted = of_run or found_for(call, doc_id, parameters.get("query", ""))
     text = _GAP.sub("\n\n", opened.text.strip())
     shown = shown_document(doc_id, text, quoted)
-    if quoted and not shown.found:  # the claim paraphrases the document
+    if of_run and not shown.found:  # the claim paraphrases the document
         shown = shown_document(doc_id, text, _quoted(call, run_id, doc_id, None))
-    return {"document": opened, "shown": shown, "cited": parameters.get("n"), "searched": bool(quoted)}
+    return {"document": opened, "shown": shown, "cited": parameters.get("n"), "searched": bool(of_run)}
 
 
 @pages.get("/chat/runs/{run_id}/why", READER, "chat_facts.html")

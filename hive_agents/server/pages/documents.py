@@ -7,12 +7,17 @@ the web alone, not to addresses of this server.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
+from hive_agents.base import HiveError
+from hive_agents.server import golden
+from hive_agents.server.api import checked
+from hive_agents.server.auth import Call
 from hive_agents.server.pages.passages import TextPart, located
 
 if TYPE_CHECKING:
@@ -53,6 +58,14 @@ def shown_document(doc_id: str, text: str, passages: Sequence[str]) -> ShownDocu
     parts = located("".join(_words(token) for token in tokens), passages)
     html = Markup("").join(_html(tokens, parts))
     return ShownDocument(html, any(part.kind for part in parts), formatted=True)
+
+
+def found_for(call: Call, doc_id: str, question: str) -> list[str]:
+    """Return the passage of a document that a search for a question finds; none where it finds another document."""
+    with suppress(HiveError):  # there is no question, or nothing is indexed
+        pool = golden.label_pool(call, checked(golden.Pool, {"query": question}))
+        return [one.excerpt for one in pool.documents if one.doc_id == doc_id]
+    return []
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ from hive_agents.documents import list_documents
 from hive_agents.server import copilot, documents, sources
 from hive_agents.server.api import checked
 from hive_agents.server.auth import ADMIN, OPERATOR, READER, Call
-from hive_agents.server.pages.documents import shown_document
+from hive_agents.server.pages.documents import found_for, shown_document
 from hive_agents.server.pages.passages import blocks
 from hive_agents.server.pages.reading import reads_nothing
 from hive_agents.server.pages.view import Pages
@@ -74,7 +74,8 @@ def document(call: Call, doc_id: str) -> dict[str, Any]:
         raise NotFound.of("HIVE-409", f"{doc_id} is not found", fix="look it up in the list")
     shown = None
     if row.status == "indexed" and READER & call.principal.roles:
-        shown = shown_document(doc_id, copilot.document(call, doc_id).text.strip(), [])
+        passages = found_for(call, doc_id, call.request.query_params.get("query", ""))
+        shown = shown_document(doc_id, copilot.document(call, doc_id).text.strip(), passages)
     fields = [(name, _text(value), isinstance(value, list)) for name, value in row.fields.items() if name not in HIDDEN]
     return {"row": row, "shown": shown, "fields": fields, "writes": row.grants is not None}
 

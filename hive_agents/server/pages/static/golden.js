@@ -125,7 +125,10 @@
 
   document.addEventListener("htmx:after:swap", () => {
     const opened = cards[current].querySelector(".opened h2");
-    if (opened) opened.focus();
+    if (!opened) return;
+    const passage = cards[current].querySelector(".opened #passage");
+    opened.focus({ preventScroll: Boolean(passage) });
+    if (passage) passage.scrollIntoView({ block: "center" });
   });
 
   current = Math.max(0, cards.findIndex((card) => !marks.has(card.dataset.doc)));
