@@ -10,11 +10,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from playwright.async_api import Dialog
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal, login_code
 from hive_agents.server.auth import csrf_of
 from hive_agents.store import audit
+from tests.pages.browser import chromium, needs_chromium, signed_in
 from tests.server.serving import SETTINGS, bearer, sample, served, token
 
 HIDDEN = re.compile(r'<input type="hidden" name="([\w.]+)" value="([^"]*)">')
@@ -97,6 +99,28 @@ async def test_who_is_signed_out_everywhere_may_sign_in_again(place: Workspace, 
     assert known_principal(place, "dana").tenant == "acme"
 
 
+@needs_chromium
+@pytest.mark.slow
+async def test_what_ends_sessions_and_tokens_is_asked_first(place: Workspace) -> None:
+    async with served(place, roles=("http",)) as server, chromium() as browser:
+        async with signed_in(browser, str(server.base_url), place, "root", "admin") as page:
+            asked: list[str] = []
+            answers = iter((False, True))
+
+            async def answer(dialog: Dialog) -> None:
+                asked.append(dialog.message)
+                await (dialog.accept() if next(answers) else dialog.dismiss())
+
+            page.on("dialog", answer)
+            await page.goto("/settings/person?user=dana")
+            button = page.get_by_role("button", name="Sign them out everywhere")
+            await button.click()
+            assert page.url.endswith("/settings/person?user=dana")
+            await button.press("Enter")
+            await page.wait_for_url("**/settings/people?done=ended")
+            assert asked == ["Sign dana out everywhere, and end what runs for them?"] * 2
+
+
 async def test_a_group_is_made_changed_and_removed(place: Workspace, client: httpx.AsyncClient) -> None:
     await written(client, await sent(client, "/settings/group", act="write", name="night", members="dana, guest"))
     assert "night" in (await client.get("/settings/people")).text
@@ -142,6 +166,8 @@ async def test_a_token_is_shown_once_and_revoked(place: Workspace, client: httpx
     assert (await client.get("/api/session", headers=theirs)).json()["roles"] == ["approver", "reader"]
     listed = (await client.get("/settings/tokens")).text
     assert text not in listed
+    assert "This server answers only on the machine that it runs on" in made.text
+    assert "Who signs in with it opens" not in made.text
     jti = next(one["jti"] for one in audit.recorded(place, "token.made") if one["user"] == "dana")
     assert f'value="{jti}"' in listed
     assert (await sent(client, "/settings/tokens", act="revoke", jti=jti)).status_code == 303

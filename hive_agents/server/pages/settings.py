@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from starlette.responses import Response
 
@@ -29,6 +29,7 @@ from hive_agents.access import (
 from hive_agents.base import HiveError, NotFound, sha256
 from hive_agents.base.files import load_value
 from hive_agents.server.account import tenant_of
+from hive_agents.server.address import is_loopback
 from hive_agents.server.auth import ADMIN, Call
 from hive_agents.server.pages.reading import (
     labelled,
@@ -186,10 +187,21 @@ def _tokens(call: Call) -> dict[str, Any]:
         "lifetimes": LIFETIMES,
         "whole": tenant is None,
         "owner": tenant is None and is_open(call.workspace),
-        "at": f"{origin_of(call.request, told=True)}/login",
+        **_way_in(call),
         "made": None,
         "done": done_of(call),
     }
+
+
+def _way_in(call: Call) -> dict[str, Any]:
+    """Return where people sign in, and the name of the text that tells whether that is known to others."""
+    at, listener = f"{origin_of(call.request, told=True)}/login", call.request.app.state.listener
+    names = [name for name in call.workspace.settings.server.hosts if not is_loopback(name)]
+    if not is_loopback(urlsplit(at).hostname or ""):
+        return {"at": at, "use": "made_use"}
+    if names:
+        return {"at": f"{names[0]}/login", "use": "made_use"}
+    return {"at": at, "use": "made_here" if is_loopback(listener.host) else "made_nearby"}
 
 
 def tenants_in_use(call: Call, rules: AccessRules) -> list[str]:

@@ -194,6 +194,11 @@
 
   document.addEventListener("submit", (event) => {
     const form = event.target;
+    const sure = form.dataset.api ? "" : event.submitter?.dataset.confirm;
+    if (sure && !window.confirm(sure)) {
+      event.preventDefault();
+      return;
+    }
     if (!form.dataset.api && form.dataset.signIn === undefined) return;
     event.preventDefault();
     if (form.getAttribute("aria-busy") === "true") return;
