@@ -31,7 +31,7 @@ from hive_agents.access import (
 from hive_agents.base import HiveError
 from hive_agents.base.files import FewEntries, ShortName
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Value
-from hive_agents.server.auth import ADMIN, ANYBODY, COOKIE, Call, require_same_site
+from hive_agents.server.auth import ADMIN, ANYBODY, COOKIE, Call, CallContext, require_same_site
 from hive_agents.server.forms import URLENCODED, fields
 from hive_agents.server.signin import is_secure, origin_of
 
@@ -149,7 +149,7 @@ def end_person(call: Call, user: str, body: Leaver) -> Ended:
     return Ended(**copilot.end_person(call.workspace, user, tenant, asked_by(call.principal.user)))
 
 
-def tenant_of(call: Call) -> str | None:
+def tenant_of(call: CallContext) -> str | None:
     """Return the caller's tenant, None for the workspace's owner, who administers all."""
     return None if call.principal.tenant == LOCAL_TENANT else call.principal.tenant
 

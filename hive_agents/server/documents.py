@@ -37,10 +37,12 @@ from hive_agents.host import (
 from hive_agents.index import ScopedIndex
 from hive_agents.ranking import find_active
 from hive_agents.server import streams
+from hive_agents.server.account import tenant_of
 from hive_agents.server.api import Api, Body, Value
 from hive_agents.server.auth import OPERATOR, READER, Call, CallContext
 from hive_agents.server.forms import Form, SentFiles
 from hive_agents.server.shapes import PageQuery, is_named
+from hive_agents.server.uploads import seen_import, seen_imports
 from hive_agents.sync import change_fields, sources_of
 
 api = Api("documents")
@@ -185,14 +187,14 @@ def add_documents(call: Call, form: Upload) -> ImportShown:
 
 @api.get("/api/imports", OPERATOR)
 def imports(call: Call) -> ImportList:
-    """The imports of the caller's tenant of the last month, newest first."""
-    return ImportList(imports=[ImportShown.of(one) for one in DocumentImports(call.workspace).recent(_tenant(call))])
+    """The imports of the last month with the files that the caller sent, or may view, newest first."""
+    return ImportList(imports=[ImportShown.of(one) for one in seen_imports(call)])
 
 
 @api.get("/api/imports/{import_id}", OPERATOR)
 def show_import(call: Call, import_id: str) -> ImportShown:
-    """An import, with what became of each file."""
-    return ImportShown.of(DocumentImports(call.workspace).get(import_id, _tenant(call)))
+    """An import, with what became of each file that the caller sent, or may view."""
+    return ImportShown.of(seen_import(call, import_id))
 
 
 @api.get("/api/imports/{import_id}/events", OPERATOR, media="text/event-stream")
@@ -244,7 +246,7 @@ def change_document(call: CallContext, doc_id: str, body: DocumentChange) -> Doc
 def delete_document(call: CallContext, doc_id: str) -> DocumentDeleted:
     """Delete a document and its uploaded original, or a failed upload; other sources' files stay, without it."""
     if labels_in_file(call.workspace, doc_id) is None and _can_forget(call, doc_id):
-        DocumentImports(call.workspace).dismiss(doc_id, _tenant(call))
+        DocumentImports(call.workspace).dismiss(doc_id, tenant_of(call))
         return DocumentDeleted(deleted=doc_id)
     _require_own(call, doc_id)
     document_deleted(call.workspace, doc_id, call.principal, call.by, partial(_require_own, call, doc_id))
@@ -281,7 +283,7 @@ class _Documents:
     def _open_uploads(self) -> dict[str, _Place]:
         """Return uploads that are no document yet, or none any more, by the doc_id that is meant for them."""
         found: dict[str, _Place] = {}
-        for made in reversed(DocumentImports(self._call.workspace).recent(_tenant(self._call))):
+        for made in reversed(seen_imports(self._call)):
             for file in made.files:
                 found.pop(file.doc_id, None)
                 if file.status != "indexed":
@@ -373,11 +375,6 @@ def _scope(call: CallContext) -> ScopedIndex | None:
         return None
 
 
-def _tenant(call: CallContext) -> str | None:
-    """Return whose uploads the caller sees, None for the workspace's owner, who sees all."""
-    return None if call.principal.tenant == LOCAL_TENANT else call.principal.tenant
-
-
 def _labels_of(call: CallContext, form: Upload) -> dict[str, Any]:
     """Return the front matter for permissions. Raises: HIVE-415 for another tenant, HIVE-409 for what is no reader."""
     who = call.principal
@@ -423,8 +420,8 @@ def _require_own(call: CallContext, doc_id: str) -> None:
 
 
 def _can_forget(call: CallContext, doc_id: str) -> bool:
-    imports = DocumentImports(call.workspace).recent(_tenant(call))
-    return any(file.doc_id == doc_id and file.status in ("failed", "skipped") for one in imports for file in one.files)
+    files = (file for one in seen_imports(call) for file in one.files)
+    return any(file.doc_id == doc_id and file.status in ("failed", "skipped") for file in files)
 
 
 def _parsed(call: CallContext, doc_id: str) -> Document:

@@ -304,6 +304,33 @@ async def test_readers_see_theirs_and_only_operators_write(place: Workspace) -> 
         assert doc_id in await listed(client, bearer(place, "alice"), search="mine/")
 
 
+async def test_an_operator_is_told_of_no_upload_that_they_may_not_view(place: Workspace) -> None:
+    """Its name was shown to every operator of the tenant for a month, whoever it was for."""
+    async with served(place) as client:
+        dana = bearer(place, "dana", "operator", "reader")
+        alice = bearer(place, "alice", "operator", "reader")
+        mine = await imported(client, dana, ("takeover.md", b"# Takeover of Zandrel"), ("takeover.xyz", b"\0\1"))
+        assert {one["status"] for one in mine["files"]} == {"indexed", "skipped"}
+        both = await imported(client, dana, ("lamp.md", LAMP), grants=["user:alice"])
+        path, seen = f"/api/imports/{mine['import_id']}", []
+        for shown in (path, f"{path}/events", "/api/imports", "/api/documents", "/documents"):
+            answer = await client.get(shown, headers=alice)
+            assert "takeover" not in answer.text, shown
+            seen.append(answer.status_code)
+        assert seen == [404, 404, 200, 200, 200]
+        assert (await client.get("/documents/takeover.xyz", headers=alice)).status_code == 404
+        missing = await client.get("/api/imports/i0000000000", headers=alice)
+        assert (await client.get(path, headers=alice)).text == missing.text.replace("i0000000000", mine["import_id"])
+        assert (await client.delete("/api/documents/takeover.xyz", headers=alice)).status_code == 404
+        listed_to = (await client.get("/api/imports", headers=alice)).json()["imports"]
+        assert [one["import_id"] for one in listed_to] == [both["import_id"]]
+        assert (
+            await client.patch("/api/documents/takeover.md", json={"grants": ["user:alice"]}, headers=dana)
+        ).is_success
+        assert [one["name"] for one in (await client.get(path, headers=alice)).json()["files"]] == ["takeover.md"]
+        assert len((await client.get(path, headers=dana)).json()["files"]) == 2
+
+
 async def test_a_host_serves_while_it_converts(empty: Workspace) -> None:
     async with served(empty) as client:
         headers = await owner(client, empty)
