@@ -67,8 +67,7 @@ def answered(workspace: Workspace, ids: Sequence[str]) -> list[str]:
 
 
 def standing(request: ApprovalRequest, entries: Sequence[LogEntry]) -> ApprovalRequest:
-    """Return the request as its `entries` say that it stands: with what a crash, or a writer just now, kept from its
-    row.
+    """Return the request as its `entries` say that it stands, with what a crash or a writer just now kept from its row.
 
     Raises: HIVE-413 where the row contradicts the log, so that no forgery is decided or carried out.
     """
@@ -95,11 +94,6 @@ def standing(request: ApprovalRequest, entries: Sequence[LogEntry]) -> ApprovalR
     if any(stands.get(name) != value for name, value in told.items()):
         raise untrusted(request.id, "the database and the audit log disagree on it")
     return request
-
-
-def filed_hash(entries: Sequence[LogEntry]) -> Any:
-    """Return the hash of the content as filed, before any edit."""
-    return entries[0]["content_hash"]
 
 
 def untrusted(request_id: str, why: str) -> HiveError:

@@ -6,9 +6,9 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from hive_agents.approvals.request import ApprovalRequest
@@ -26,6 +26,18 @@ _lock = threading.Lock()
 _waiting: dict[str, list[bytes]] = {}
 _telling: dict[str, Future[None]] = {}
 _pool = ThreadPoolExecutor(THREADS, "approvals.notify")
+
+
+class _Here(ThreadPoolExecutor):
+    """Does what it is given at once: a program that ends gets no further threads, such as those that look names up."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **named))
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
 
 def notify(workspace: Workspace, occasion: Occasion, request: ApprovalRequest) -> list[Future[None]]:
@@ -72,6 +84,8 @@ async def _posted(address: str, bodies: Sequence[bytes]) -> list[str]:
     """Send messages and return why some weren't taken; what an address answers beside its status isn't read, and where
     it redirects isn't asked."""
     import httpx
+
+    asyncio.get_running_loop().set_default_executor(_Here(1))
 
     async def failure(body: bytes) -> str | None:
         try:

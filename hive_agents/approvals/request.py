@@ -51,12 +51,7 @@ Verb = Literal["approve", "edit", "reject", "respond"]
 Risk = Literal["low", "medium", "high"]
 OnTimeout = Annotated[Literal["reject", "escalate"], AnyCase]
 
-RESULT: Mapping[Verb, Status] = {
-    "approve": "approved",
-    "edit": "edited",
-    "reject": "rejected",
-    "respond": "responded",
-}
+RESULT: Mapping[Verb, Status] = {"approve": "approved", "edit": "edited", "reject": "rejected", "respond": "responded"}
 GOLDEN = "evals"
 OWN_TENANT = "local"
 """The workspace itself: its requests may be decided by approvers of every tenant."""

@@ -389,7 +389,7 @@ class ApprovalStore:
         request = log.standing(request, entries)
         if (request.tenant, request.key) != (filing.tenant, filing.key):
             raise log.untrusted(request.id, "it stands under another request's key")
-        if filing.idempotency_key is not None and log.filed_hash(entries) != filing.hash:
+        if filing.idempotency_key is not None and entries[0]["content_hash"] != filing.hash:
             message = f"{request.id} was filed under the same idempotency key with another content"
             raise refused("HIVE-416", message, "give the new content a key of its own")
         return request
@@ -422,8 +422,7 @@ class ApprovalStore:
         return found[0]
 
     def _standing(self, status: Status | None) -> dict[str, Any]:
-        """Return what rows can stand so: the log says how a request stands, and a row that lags behind it is
-        pending."""
+        """Return what rows can stand so by the log; one that lags behind it is pending."""
         if status in (None, "pending"):
             return {"pending": status == "pending", "ids": None}
         return {"pending": False, "ids": log.standing_so(self.workspace, status)}

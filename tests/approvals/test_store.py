@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -415,6 +417,33 @@ def test_an_address_that_never_ends_its_answer_or_sends_elsewhere_is_left(
         "it answered with status 303",
         "no answer within 0.5 s",
     ]
+
+
+def test_a_program_that_ends_has_told_an_address_before(place: Workspace) -> None:
+    """Also one with a name, which other threads would look up that a program which ends doesn't get any more."""
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    told = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]["title"])
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with answering(HTTPServer(("127.0.0.1", 0), Hook)) as url:
+        settings(place, f"notify = {json.dumps([url.replace('127.0.0.1', 'localhost')])}")
+        filed = (
+            "import sys; from hive_agents import Workspace; from hive_agents.approvals import ApprovalStore;"
+            " from tests.approvals.asking import filing; store = ApprovalStore(Workspace(sys.argv[1]));"
+            " [store.file(filing(title=title)) for title in ('one', 'two')]"
+        )
+        command = [sys.executable, "-c", filed, str(place.root)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert (sorted(told), ran.stderr) == (["one", "two"], "")
 
 
 def test_an_address_that_does_not_answer_holds_no_other_and_what_waits_for_it_has_an_end(
