@@ -28,6 +28,8 @@ async def test_an_operator_sees_runs_host_and_triggers_and_a_reader_their_own_ru
         assert "Queen" not in mine
         whole = (await client.get("/colony", headers=bearer(place, "root", "operator"))).text
         assert f'<a href="/colony/runs/{run}">question</a>' in whole
+        assert "their questions are listed without their words" in whole
+        assert "their questions are listed without their words" not in mine
         assert "Queen" in whole
         assert "No open ticket" in whole
         filtered = await client.get("/colony?status=failed&graph=worker", headers=bearer(place))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, known_principal
+from hive_agents.access import Principal, known_principal, login_code
 from hive_agents.evaluation import held_out, load_golden
 from hive_agents.gate.decision import too_few
 from hive_agents.ranking import RetrievalConfig
@@ -114,6 +114,21 @@ async def test_a_search_is_called_stopped_only_where_somebody_stopped_it(
         page = (await client.get(f"/optimize/{run}", headers=bearer(place, "root", *OPERATES))).text
         assert re.findall(r'<p class="row"><span class="badge [a-z]+">([a-z]+)</span>', page) == [badge]
         assert "Why it ended: nothing helped any more; as asked, before anything was put to use" in page
+
+
+async def test_the_history_says_in_words_why_whoever_may_not_read_everything_sees_no_figures(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        body = {"config": "v1-naive", "allow_inconclusive": True, "reason": "it is as good"}
+        made = await client.post("/api/deploy", json=body, headers=bearer(place, "root", *OPERATES))
+        assert made.status_code == 200, made.text
+        page = (await client.get("/optimize", headers=bearer(place, "root", *OPERATES))).text
+        assert "is told only to whoever may read all of them" in page
+        assert '<th class="number">Gain</th>' not in page
+        await client.get("/login", params={"code": login_code(place)})
+        page = (await client.get("/optimize")).text
+        assert "is told only to whoever may read all of them" not in page
+        assert '<th class="number">Gain</th>' in page
 
 
 async def test_every_page_tells_how_many_labels_are_missing_as_the_gate_does(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def overview(call: Call) -> dict[str, Any]:
         "labelled": _is_labelled(call),
         "missing": golden.labels_left(call)[1],
         "found": runs.list_runs(call, checked(runs.RunsPage, wanted)),
+        "reads_all": call.reaches() is None,
         "history": configs.history(call, checked(PageQuery, {"limit": 20, "cursor": parameters.get("before")})),
     }
 
