@@ -13,7 +13,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.host import move_records
-from hive_agents.store import audit, clear_records, connected, database, postgres, record_tables, transaction
+from hive_agents.store import audit, connected, database, postgres, transaction
+from hive_agents.store.copying import clear_records, record_tables
 from hive_agents.workspace.workspace import RemoteDatabase
 
 

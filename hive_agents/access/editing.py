@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hive_agents.access.rules import FOLDER, AccessRules, Grant, GroupEntry, PrincipalEntry
 from hive_agents.base import HiveError, NotFound
-from hive_agents.base.files import jsontext, read_folder
+from hive_agents.base.files import guarded, jsontext
 from hive_agents.store import FileChange
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _changed(workspace: Workspace, file: str, value: dict[str, Any]) -> FileChan
 
 def _texts(workspace: Workspace) -> dict[str, str]:
     try:
-        found = read_folder(workspace.root / FOLDER, ".json")
+        found = guarded.read_folder(workspace.root / FOLDER, ".json")
     except FileNotFoundError:
         return {}
     # Each of them was read without a fault.

@@ -26,7 +26,7 @@ from hive_agents.access.principal import (
     is_subject,
 )
 from hive_agents.base import Diagnostic, HiveError, NotFound
-from hive_agents.base.files import AnyCase, FileFormat, Format, LinkRefused, load, read_folder
+from hive_agents.base.files import AnyCase, FileFormat, Format, guarded, load
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -380,10 +380,10 @@ def _marks(status: os.stat_result) -> tuple[int, ...]:
 def _files(workspace: Workspace) -> list[_File]:
     """Return each `access/*.json` that isn't hidden, by name."""
     try:
-        files = read_folder(workspace.root / FOLDER, ".json")
+        files = guarded.read_folder(workspace.root / FOLDER, ".json")
     except FileNotFoundError:
         return []
-    except LinkRefused as error:
+    except guarded.LinkRefused as error:
         return [_File(FOLDER, None, error.diagnostics[0].message)]
     except OSError as error:
         return [_File(FOLDER, None, error.strerror or "unreadable")]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from hive_agents.access.principal import AccessLabels, Documents, Principal, owner
 from hive_agents.access.rules import AccessRules, PermissionFault, is_open
 from hive_agents.base import HiveError, files
-from hive_agents.base.files import jsontext, parent_of, read_start
+from hive_agents.base.files import guarded, jsontext
 from hive_agents.workspace import Workspace, is_trusted
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class DocumentFiles:
             return None
         # Characters of up to four bytes, and the lines around them.
         most = 4 * files.frontmatter.MAX_FRONT_MATTER + 4096
-        data = read_start(self._folder / doc_id, most)
+        data = guarded.read_start(self._folder / doc_id, most)
         return data if len(data) < most else data[: data.rfind(b"\n") + 1]
 
 
@@ -234,7 +234,7 @@ class CurrentLabels:
         """Return (doc_id, labels) in the order of the index; the labels of a missing file admit nobody."""
         current, documents = DocumentFiles(self._workspace), []
         try:
-            with parent_of(self._workspace.documents / "_") as (folder, _):
+            with guarded.parent_of(self._workspace.documents / "_") as (folder, _):
                 for doc_id, labels in self._indexed:
                     try:
                         status = os.lstat(f"./{doc_id}", dir_fd=folder)

@@ -11,7 +11,7 @@ from hive_agents.agents.spec import AgentSpec, agent_ids, load_agent
 from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean
 from hive_agents.base.files import atomic_write_text, load
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.store import Ledger, RecordsConnection, audit, exclusive
+from hive_agents.store import RecordsConnection, audit, exclusive, ledger
 from hive_agents.workspace import Workspace
 
 
@@ -45,7 +45,7 @@ class VersionRow:
         return {name: value for name, value in asdict(self).items() if name != "text"} | {"active": active}
 
 
-VERSIONS = Ledger(
+VERSIONS = ledger.Ledger(
     VersionRow,
     table="agent_versions",
     kind="agent_version",

@@ -19,7 +19,7 @@ from hive_agents.agents.verify import sound_agent
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Diff, Filing
 from hive_agents.base import HiveError
 from hive_agents.goals import load_goal
-from hive_agents.store import exclusive, made_by
+from hive_agents.store import exclusive, ledger
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def deploy(
 
 def deployed_for(workspace: Workspace, request: ApprovalRequest) -> VersionRow | None:
     """Return the version that an approval deployed, though another may serve by now."""
-    return made_by(versions(workspace, request.context["agent"]), request.id)
+    return ledger.made_by(versions(workspace, request.context["agent"]), request.id)
 
 
 def stale_because(workspace: Workspace, context: Mapping[str, Any]) -> str:

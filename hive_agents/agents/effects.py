@@ -20,7 +20,7 @@ from hive_agents.base import Busy, HiveError, Unwritable, encodable
 from hive_agents.memory import run_folder
 from hive_agents.models import Tell, Usage
 from hive_agents.runs import LeaseLost, RunStore, run_turn
-from hive_agents.store import RecordsConnection, audit, briefly, connected, together, transaction
+from hive_agents.store import RecordsConnection, audit, briefly, connected, database, transaction
 
 if TYPE_CHECKING:
     from hive_agents.runs import Lease, Limits
@@ -466,7 +466,7 @@ class Effects:
     @contextmanager
     def _together(self) -> Iterator[RecordsConnection]:
         # The lock first: its other holders wait for the database.
-        with self.held_before_writing, together(self._workspace.records, run_turn(self.run_id)) as connection:
+        with self.held_before_writing, database.together(self._workspace.records, run_turn(self.run_id)) as connection:
             yield connection
             self.before_commit()
 

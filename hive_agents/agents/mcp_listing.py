@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hive_agents.base import sha256
-from hive_agents.base.files import Exceeded, atomic_write, read_bytes, require_bounded
+from hive_agents.base.files import Exceeded, atomic_write, guarded, read_bytes
 from hive_agents.workspace import TrustStatus, Workspace, pins_file
 
 MOST_TOOLS, MOST_PAGES = 256, 50
@@ -39,14 +39,12 @@ class ListedTool:
     def of(cls, told: Any) -> ListedTool:
         """Return a tool of the SDK. Raises: Exceeded for one that is larger than a tool may be."""
         hints = told.annotations.model_dump(by_alias=True, exclude_none=True) if told.annotations is not None else {}
-        listed = cls(
-            told.name, told.title or "", told.description or "", told.input_schema, told.output_schema, hints
-        )
+        listed = cls(told.name, told.title or "", told.description or "", told.input_schema, told.output_schema, hints)
         for text in (listed.name, listed.title, listed.description):
             if len(text) > MOST_TEXT:
                 raise Exceeded(f"its description has more than {MOST_TEXT:,} characters")
         for value in (listed.input_schema, listed.output_schema, hints):
-            require_bounded(value, depth=MOST_DEPTH, size=MOST_SCHEMA)
+            guarded.require_bounded(value, depth=MOST_DEPTH, size=MOST_SCHEMA)
         properties = listed.input_schema.get("properties")
         if isinstance(properties, Mapping) and len(properties) > MOST_PARAMETERS:
             raise Exceeded(f"it has more than {MOST_PARAMETERS} parameters")

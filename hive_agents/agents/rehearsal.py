@@ -17,7 +17,7 @@ from hive_agents.agents.tool import Tool, ToolContext
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.base import HiveError
-from hive_agents.base.files import atomic_write, copy_folder, guard, release
+from hive_agents.base.files import atomic_write, guarded
 from hive_agents.goals import CALL_NAMES, EvalCase, ExpectedCall, Goal, SuccessCriterion, ToolStub
 from hive_agents.goals.expressions import ExpressionError, parse
 from hive_agents.judging import score_criteria
@@ -193,7 +193,7 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
         linked = {".hive/credentials.json": workspace.root / ".hive/credentials.json"}
         for entry in workspace.root.iterdir():
             if entry.name in _COPIED and entry.is_dir():
-                copy_folder(entry, root / entry.name)
+                guarded.copy_folder(entry, root / entry.name)
             elif entry.name not in _APART:
                 linked[entry.name] = entry
         for name, target in linked.items():
@@ -204,7 +204,7 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
         if lines := audit.lines_beside(workspace, workspace.records):
             atomic_write(root / audit.FILE, lines)
         place = Workspace(root)
-        guard(root, linked)
+        guarded.guard(root, linked)
         place.stands_for = workspace
         silent = workspace.settings.approvals.model_copy(update={"notify": [], "require_token": False})
         # A local database, also where hosts share the records.
@@ -213,7 +213,7 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
         try:
             yield place
         finally:
-            release(root)
+            guarded.release(root)
 
 
 def _rehearsed_tools(stage: Stage, case: EvalCase, heard: Heard) -> ToolRegistry:

@@ -14,7 +14,7 @@ from jsonpatch import (
     JsonPointerException,
 )
 
-from hive_agents.base.files import MAX_DEPTH, Exceeded, require_bounded
+from hive_agents.base.files import Exceeded, guarded
 
 MAX_SIZE = 2_000_000
 """Most characters and parts of the patched value, and of all additions of a patch."""
@@ -51,7 +51,7 @@ def patched(value: Any, patch: Any) -> Any:
     Raises: `PatchError`, also for what grows past `MAX_SIZE` or would nest too deeply: each copy may double it.
     """
     try:
-        size = require_bounded(value, size=MAX_SIZE) + require_bounded(patch, size=MAX_SIZE)
+        size = guarded.require_bounded(value, size=MAX_SIZE) + guarded.require_bounded(patch, size=MAX_SIZE)
         if isinstance(patch, dict):
             return _merged(copy.deepcopy(value), patch)
         if not isinstance(patch, list):
@@ -75,7 +75,7 @@ def _grown(size: int, value: Any, operation: Any) -> int:
     except (JsonPointerException, TypeError, AttributeError, LookupError):
         return size  # applying the operation raises the error
     depth = str(target).count("/")
-    added = require_bounded(copied, depth=max(MAX_DEPTH - depth, 1), size=MAX_SIZE)
+    added = guarded.require_bounded(copied, depth=max(guarded.MAX_DEPTH - depth, 1), size=MAX_SIZE)
     if operation["op"] == "copy":
         size += added
     if size > MAX_SIZE:

@@ -95,7 +95,7 @@ def setup(
 
     from hive_agents.base import HiveError
     from hive_agents.host import set_up_records, where
-    from hive_agents.store import require_rights
+    from hive_agents.store import own_schema
     from hive_agents.workspace import RemoteDatabase, trust
 
     place = surface.workspace
@@ -110,12 +110,12 @@ def setup(
         reference = _kept_password(surface, stdin=True)
     target = replace(target, password_ref=reference, is_target=True)
     try:
-        rights = require_rights(target)
+        rights = own_schema.require_rights(target)
     except HiveError as error:
         if reference or "password" not in error.diagnostics[0].message:
             raise
         target = replace(target, password_ref=_kept_password(surface, stdin=False))
-        rights = require_rights(target)
+        rights = own_schema.require_rights(target)
     told = f"PostgreSQL {rights.release} at {where(place, target)}, as {rights.user}"
     _require_agreement(f"{told}: trust it with this workspace's records, and write it to hive.toml?", yes)
     with surface.progress("what was copied is kept; the same command goes on from there") as progress:

@@ -21,7 +21,7 @@ from hive_agents import runs
 from hive_agents.base import Busy, HiveError, NotFound, TooMany, count, one_line
 from hive_agents.copilot.asking import asked_terms
 from hive_agents.copilot.passages import BETWEEN, CHUNKS, FOLDED, UNFOLDED, NearChunk, windows
-from hive_agents.documents import Chunking, chunk_markdown, head_of, terms
+from hive_agents.documents import chunking, head_of, terms
 from hive_agents.index import ChunkRow, TextIndex
 from hive_agents.models.embedding import Recent, WordPieces
 from hive_agents.ranking import idf
@@ -136,7 +136,7 @@ class DroppedFiles:
                 raise _refused(str(failure)) from None
         if len(text) > MOST_TEXT:
             raise _refused(f"it has {len(text):,} characters, and {MOST_TEXT:,} are the most")
-        chunks = chunk_markdown(text, Chunking(), WordPieces())
+        chunks = chunking.chunk_markdown(text, chunking.Chunking(), WordPieces())
         return json.dumps([(chunk.heading, chunk.stored) for chunk in chunks], ensure_ascii=False)
 
     def add(self, name: str, passages: str) -> DroppedFile:

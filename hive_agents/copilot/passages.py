@@ -14,7 +14,7 @@ from hive_agents.base import one_line
 from hive_agents.copilot.asking import FieldWeights
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.prose import TextLine, read, without_marks
-from hive_agents.documents import DEFAULT_LANGUAGE, content_terms, section_of, stemmed_words, stems_in
+from hive_agents.documents import DEFAULT_LANGUAGE, content, content_terms, section_of
 from hive_agents.index import BM25Params, ChunkRow, ScopedIndex
 from hive_agents.ranking import name_shares
 
@@ -90,9 +90,7 @@ def best_chunks(
         cosines = np.asarray(index.vector_scores(question, every), float)
     ends = np.cumsum([len(chunks) for chunks in of_documents])[:-1]
     best = []
-    for chunks, by_words, near in zip(
-        of_documents, np.split(words, ends), np.split(cosines, ends), strict=True
-    ):
+    for chunks, by_words, near in zip(of_documents, np.split(words, ends), np.split(cosines, ends), strict=True):
         scores = (by_words / (by_words.max() or 1.0) + near) * (1 + name_shares(index, question, chunks))
         places = np.argsort(-scores, kind="stable")[:CHUNKS].tolist()
         best.append([(int(chunks[place]), round(float(near[place]), 4)) for place in places])
@@ -168,7 +166,9 @@ class _Text:
     def of(cls, candidate: NearChunk, weights: FieldWeights, language: str, length: int) -> _Text:
         row, wanted = candidate.row, frozenset(weights)
         lines = read(row.text)
-        if row.own is not None and wanted & stems_in(row.own, language) == wanted & stems_in(row.text, language):
+        if row.own is not None and wanted & content.stems_in(row.own, language) == wanted & content.stems_in(
+            row.text, language
+        ):
             own = {line.text for line in read(row.own)}
             lines = tuple(line for line in lines if line.text in own) or lines  # without boilerplate
         if len(lines) > 1 and lines[0].kind == "heading":
@@ -176,8 +176,8 @@ class _Text:
         named = {n for n, line in enumerate(lines) if _is_named(line, wanted, language)}
         cut = [_short_row(line, length) if n in named else _cut(line, wanted, language, length)
                for n, line in enumerate(lines)]  # fmt: skip
-        words = [wanted & stems_in(line.text, language) for line in cut]
-        above = wanted & stems_in(f"{row.title} {row.heading}", language)
+        words = [wanted & content.stems_in(line.text, language) for line in cut]
+        above = wanted & content.stems_in(f"{row.title} {row.heading}", language)
         runs = ([*places] for table, places in groupby(range(len(cut)), lambda n: _table(cut[n])) if table is not None)
         sizes = ((rows, len(cut[rows[0]].head) + sum(len(cut[n].text) + 1 for n in rows)) for rows in runs)
         whole = {rows[0]: range(rows[0], rows[-1] + 1) for rows, size in sizes if size <= length}
@@ -256,7 +256,7 @@ def _table(line: TextLine) -> str | None:
 
 def _is_named(line: TextLine, wanted: frozenset[str], language: str) -> bool:
     """Return whether a line is a row of a table whose first cell has words of the question alone."""
-    first = stems_in(line.text.partition(_CELL_END)[0], language) if line.kind == "table" else frozenset[str]()
+    first = content.stems_in(line.text.partition(_CELL_END)[0], language) if line.kind == "table" else frozenset[str]()
     return bool(first) and first <= wanted
 
 
@@ -279,7 +279,9 @@ def _cut(line: TextLine, wanted: frozenset[str], language: str, length: int) -> 
     if len(line.text) <= room:
         return line
     text, room = line.text, max(room, length // 2) - 2
-    matches = [(start, end, stems) for start, end, stems in stemmed_words(text, language) if wanted.intersection(stems)]
+    matches = [
+        (start, end, stems) for start, end, stems in content.stemmed_words(text, language) if wanted.intersection(stems)
+    ]
     matches = matches[:_CONSIDERED]
 
     def words(begin: int) -> int:
@@ -301,7 +303,7 @@ def spans(text: str, wanted: frozenset[str], language: str) -> list[tuple[int, i
     """
     return [
         (start, end, next(term for term in stems if term in wanted))
-        for start, end, stems in stemmed_words(text, language)
+        for start, end, stems in content.stemmed_words(text, language)
         if not wanted.isdisjoint(stems)
     ]
 

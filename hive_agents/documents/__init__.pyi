@@ -1,3 +1,7 @@
+from . import (
+    chunking as chunking,
+    content as content,
+)
 from .analysis import (
     ANALYZER as ANALYZER,
     DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
@@ -22,28 +26,14 @@ from .blocks import (
     section_of as section_of,
 )
 from .chunking import (
-    MOST_CHUNKS as MOST_CHUNKS,
-    Chunk as Chunk,
-    Chunking as Chunking,
-    chunk_markdown as chunk_markdown,
-    first_heading as first_heading,
     head_of as head_of,
-    naming_heading as naming_heading,
 )
 from .content import (
-    BOILERPLATE_DOCUMENTS as BOILERPLATE_DOCUMENTS,
-    BOILERPLATE_SHARE as BOILERPLATE_SHARE,
-    BOILERPLATE_WORDS as BOILERPLATE_WORDS,
     LANGUAGES as LANGUAGES,
     content_terms as content_terms,
     function_terms as function_terms,
     function_words as function_words,
-    is_small as is_small,
-    language_of_most as language_of_most,
     spoken_language as spoken_language,
-    stemmed_words as stemmed_words,
-    stems_in as stems_in,
-    word_terms as word_terms,
 )
 from .documents import (
     Collection as Collection,

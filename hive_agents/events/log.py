@@ -11,17 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.events.types import DURABLE, WAKING, Event, EventType
-from hive_agents.store import (
-    RecordsConnection,
-    briefly,
-    connected,
-    disconnect,
-    last_number,
-    notify,
-    take_turn,
-    transaction,
-    written_at_once,
-)
+from hive_agents.store import RecordsConnection, briefly, connected, database, notify, transaction
 
 if TYPE_CHECKING:
     from hive_agents.events.protocols import Bus
@@ -66,7 +56,7 @@ class EventLog:
         statements = [_insertion(event, row) for event, row in zip(events, rows, strict=True)]
         waking = any(event.type in WAKING for event in events)
         with connected(self.workspace.records) as connection:
-            inserted = written_at_once(connection, _TURN, statements, waking=waking)
+            inserted = database.written_at_once(connection, _TURN, statements, waking=waking)
             return [
                 _outcome(connection, event, rows[0] if rows else None)
                 for event, rows in zip(events, inserted, strict=True)
@@ -79,7 +69,7 @@ class EventLog:
         They reach subscribers by `Consumer`, which reads the log, or by `Bus.announce`.
         """
         rows = [_row(event) for event in events]
-        take_turn(connection, _TURN)
+        database.take_turn(connection, _TURN)
         outcomes = []
         for event, row in zip(events, rows, strict=True):
             inserted = connection.execute(*_insertion(event, row)).fetchone()
@@ -140,7 +130,7 @@ class EventLog:
     def last_seq(self) -> int:
         """Return the highest seq ever given, 0 in a new log. Pruning doesn't lower it."""
         with connected(self.workspace.records, rows=True) as connection:
-            return last_number(connection, "events", "seq")
+            return database.last_number(connection, "events", "seq")
 
     @staticmethod
     def forget(connection: RecordsConnection, of_runs: str, values: Sequence[str]) -> None:
@@ -161,7 +151,7 @@ class EventLog:
 
     def close(self) -> None:
         """Close the connection that this thread keeps; the next use opens it again."""
-        disconnect(self.workspace.records)
+        database.disconnect(self.workspace.records)
 
 
 def _row(event: Event) -> tuple[str | None, ...]:

@@ -9,13 +9,13 @@ from hive_agents.base import HiveError
 from hive_agents.gate.certificate import changed_since
 from hive_agents.gate.deploy import switch
 from hive_agents.ranking import StoredConfig, Version, build_index, find_active, read_config, versions
-from hive_agents.store import made_by
+from hive_agents.store import ledger
 from hive_agents.workspace import Workspace
 
 
 def deployed_for(workspace: Workspace, approval_id: str) -> Version | None:
     """Return the deployment that an approval made, even if it was rolled back or replaced since."""
-    return made_by(versions(workspace), approval_id)
+    return ledger.made_by(versions(workspace), approval_id)
 
 
 def stale_because(workspace: Workspace, context: Mapping[str, Any]) -> str:

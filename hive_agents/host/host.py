@@ -20,7 +20,7 @@ from hive_agents.host.dispatcher import Dispatcher
 from hive_agents.host.roles import HostRole, Work
 from hive_agents.models import Chain
 from hive_agents.runs import join, leases_of, leave
-from hive_agents.store import connected, moved, moved_to, require_writable
+from hive_agents.store import connected, database, moved, moved_to
 from hive_agents.workspace import Workspace, is_trusted
 from hive_agents.workspace.settings import Role as ModelRole
 
@@ -218,7 +218,7 @@ class Host:
         if "http" in self.roles and not is_trusted(workspace, *TOKENS):
             message = "hive.toml has other settings of tokens since this host began, and it lets nobody in"
             raise HiveError.of("HIVE-431", message, fix="start this host again")
-        require_writable(workspace.records, READY_SECONDS)
+        database.require_writable(workspace.records, READY_SECONDS)
         with connected(workspace.records) as connection:
             if (target := moved_to(connection)) is not None:
                 raise moved(target, "hive.toml")

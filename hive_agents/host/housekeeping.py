@@ -24,7 +24,7 @@ from hive_agents.host.dispatcher import KINDS
 from hive_agents.judging import DecisionLog
 from hive_agents.memory import AcceptedNotes, forget_queen, run_folder
 from hive_agents.runs import RunRow, RunStore, forget_threads, leases_of
-from hive_agents.store import connected, give_back, transaction
+from hive_agents.store import connected, database, transaction
 from hive_agents.supervision.queen import ActionLog
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def prune(workspace: Workspace, now: dt.datetime | None = None) -> Pruned:
     if days := settings.judge.retention_days:
         decisions = DecisionLog(workspace).prune(now - dt.timedelta(days=days))
     for file in (workspace.database, workspace.state / "checkpoints.db"):
-        give_back(file)
+        database.give_back(file)
     return Pruned(runs, events, decisions)
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hive_agents.base import HiveError
-from hive_agents.documents import LANGUAGES, language_of_most, spoken_language
+from hive_agents.documents import LANGUAGES, content, spoken_language
 from hive_agents.evaluation import load_golden
 from hive_agents.models.embedding import LOCAL, MULTILINGUAL
 from hive_agents.ranking import SearchEngine
@@ -30,10 +30,10 @@ def language_advice(place: Workspace, collections: Iterable[str]) -> Iterator[tu
     stemmed, foreign = place.settings.index.language, set[str]()
     for name in collections:
         texts = _texts(place, name)
-        if (spoken := language_of_most(texts, stemmed)) != stemmed:
+        if (spoken := content.language_of_most(texts, stemmed)) != stemmed:
             told = f"most documents of {name} are in {spoken.title()}, and are searched as {stemmed.title()}"
             yield told, f'set [index] language = "{spoken}" in hive.toml, and index once more'
-        foreign.add(language_of_most(texts, "english"))
+        foreign.add(content.language_of_most(texts, "english"))
     models = place.settings.models
     if models.embedding != LOCAL or models.embedding_path:
         return

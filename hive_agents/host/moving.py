@@ -20,22 +20,17 @@ from hive_agents.runs import Leases, at_work, checkpointer
 from hive_agents.store import (
     RecordsConnection,
     audit,
-    clear_records,
     connected,
+    copying,
+    database,
     exclusive,
-    is_same_place,
     left_behind,
     moved,
     moved_to,
-    others_connected,
-    record_tables,
-    require_own_objects,
-    require_own_schema,
-    require_references,
+    own_schema,
     seal,
     transaction,
     unseal,
-    wrong_answers,
 )
 from hive_agents.workspace import RemoteDatabase, Workspace
 
@@ -82,7 +77,7 @@ def where(workspace: Workspace, place: Path | RemoteDatabase | None = None) -> s
 def record_counts(workspace: Workspace) -> dict[str, int]:
     """Return the numbers of rows of each table, of threads with checkpoints, and of lines of the audit log."""
     with connected(workspace.records) as connection:
-        counts = {table.name: table.count(connection) for table in record_tables()}
+        counts = {table.name: table.count(connection) for table in copying.record_tables()}
     with checkpointer(workspace) as saver:
         counts[_CHECKPOINTS] = len(_threads(saver))
     return counts | {"audit": audit.lines_beside(workspace, workspace.records).count(b"\n")}
@@ -102,7 +97,7 @@ def move_records(
     if isinstance(target, RemoteDatabase):
         target = replace(target, is_target=True)
     source = workspace.records
-    if is_same_place(source, target):
+    if own_schema.is_same_place(source, target):
         # The settings may have named it before the move.
         if not (isinstance(target, RemoteDatabase) and left_behind(workspace.root) and is_empty(target)):
             name = where(workspace)
@@ -114,21 +109,21 @@ def move_records(
     other.__dict__["records"] = target
     servers = [place for place in (source, target) if isinstance(place, RemoteDatabase)]
     for server in servers:
-        require_own_schema(server)
+        own_schema.require_own_schema(server)
     with (
         _answers(),
         exclusive(workspace, "moving the records"),
         connected(source) as here,
         transaction(here, long=True),
     ):
-        require_own_objects(here)
+        copying.require_own_objects(here)
         _require_rest(workspace, here)
-        require_references(here)
+        copying.require_references(here)
         with audit.held(workspace) as lines, connected(target) as there:
             _require_alone(there)
             for server in servers:  # again, since connecting may have made one
-                require_own_schema(server)
-            require_own_objects(there)
+                own_schema.require_own_schema(server)
+            copying.require_own_objects(there)
             _require_unbroken(workspace)
             places = _Places(workspace, other, here, there, lines)
             marked = _marked(there)
@@ -161,15 +156,15 @@ def _answers() -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, LookupError, ArithmeticError) as error:
-        raise wrong_answers(f"the records ({error})") from error
+        raise copying.wrong_answers(f"the records ({error})") from error
 
 
 def is_empty(place: RemoteDatabase) -> bool:
     """Return whether a server holds no records yet; its schema is made if needed."""
-    require_own_schema(place)
+    own_schema.require_own_schema(place)
     with connected(replace(place, is_target=True)) as connection:
         lines = connection.execute("SELECT 1 FROM audit_lines LIMIT 1").fetchone()
-        return lines is None and not any(table.count(connection) for table in record_tables())
+        return lines is None and not any(table.count(connection) for table in copying.record_tables())
 
 
 def set_up_records(workspace: Workspace, target: RemoteDatabase, *, progress: Progress) -> RecordsMove | None:
@@ -178,7 +173,7 @@ def set_up_records(workspace: Workspace, target: RemoteDatabase, *, progress: Pr
     The settings are left to the caller. Raises: as `move_records`, HIVE-409 where both places hold records.
     """
     source = workspace.records
-    same = is_same_place(source, target)
+    same = own_schema.is_same_place(source, target)
     if is_empty(target):
         begun = not same or left_behind(workspace.root)
         return move_records(workspace, target, progress=progress) if begun else None
@@ -224,7 +219,7 @@ def _require_rest(workspace: Workspace, connection: RecordsConnection) -> None:
 def _require_alone(connection: RecordsConnection) -> None:
     """Raise HIVE-402 where other hosts, on whichever machine, have a server's records open."""
     until = time.monotonic() + GONE_SECONDS
-    while others := others_connected(connection):
+    while others := database.others_connected(connection):
         if time.monotonic() > until:
             message = f"other hosts have the records open: {', '.join(others[:8])}{' …' if len(others) > 8 else ''}"
             raise HiveError.of("HIVE-402", message, fix=_REST)
@@ -281,7 +276,7 @@ class _Places:
 
     def is_used(self) -> bool:
         """Return whether the target holds any record."""
-        if any(table.count(self.there) for table in record_tables()):
+        if any(table.count(self.there) for table in copying.record_tables()):
             return True
         with checkpointer(self.other) as saver:
             return bool(_threads(saver))
@@ -289,7 +284,7 @@ class _Places:
     def compared(self) -> list[MovedPart] | None:
         """Return the content of both places; None where they differ."""
         parts = []
-        for table in record_tables():
+        for table in copying.record_tables():
             count, digest = table.count(self.here), table.digest(self.here)
             if (count, digest) != (table.count(self.there), table.digest(self.there)):
                 return None
@@ -311,9 +306,9 @@ class _Places:
 
     def copy(self, progress: Progress) -> None:
         audit.copy_beside(self.other, self.other.records, self.lines)
-        if not all(table.is_begun(self.here, self.there) for table in record_tables()):
-            clear_records(self.there)
-        for table in record_tables():
+        if not all(table.is_begun(self.here, self.there) for table in copying.record_tables()):
+            copying.clear_records(self.there)
+        for table in copying.record_tables():
             table.copy(self.here, self.there, progress)
         with checkpointer(self.workspace) as source, checkpointer(self.other) as target:
             threads = _threads(source)

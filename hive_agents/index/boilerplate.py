@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.documents import BOILERPLATE_DOCUMENTS, BOILERPLATE_SHARE, BOILERPLATE_WORDS
+from hive_agents.documents import content
 from hive_agents.index.segments import Ints
 from hive_agents.index.vectors import Mask
 
 _STRUCTURE = ("|", "#")
 """Heads of tables and headings describe what is below them."""
-_LEAST_SIZE = 2 * BOILERPLATE_WORDS - 1
+_LEAST_SIZE = 2 * content.BOILERPLATE_WORDS - 1
 
 _COLUMNS = ("chunks", "places", "words")
 
@@ -47,7 +47,7 @@ class Lines:
             for place, line in enumerate(text.splitlines()):
                 if len(line) >= _LEAST_SIZE and not line.startswith(_STRUCTURE):
                     words = len(line.split())
-                    if words >= BOILERPLATE_WORDS:
+                    if words >= content.BOILERPLATE_WORDS:
                         hashes += hashlib.blake2b(line.strip().encode(), digest_size=8).digest()
                         rows.append((chunk, place, words))
         numbers = np.array(rows, np.int32).reshape(len(rows), 3)
@@ -80,7 +80,7 @@ class Lines:
 def frequent(hashes: Hashes, documents: Ints) -> Hashes:
     """Return, in order, the lines that more than `BOILERPLATE_DOCUMENTS` of the documents have."""
     lines, numbers = np.unique(hashes, return_inverse=True)
-    return lines[_sharing(numbers, documents) > BOILERPLATE_DOCUMENTS]
+    return lines[_sharing(numbers, documents) > content.BOILERPLATE_DOCUMENTS]
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,7 @@ class SharedLines:
         """Return the lines of all parts, and others, each once; chunks are numbered alike in all of them."""
         hashes = np.concatenate([*(part.hashes[part.lines] for part in parts), others.hashes])
         columns = [
-            np.concatenate([*(getattr(part, name) for part in parts), getattr(others, name)])
-            for name in _COLUMNS
+            np.concatenate([*(getattr(part, name) for part in parts), getattr(others, name)]) for name in _COLUMNS
         ]
         chunks, places, words = columns
         order = np.lexsort((places, chunks))
@@ -151,7 +150,7 @@ class SharedLines:
         """
         inside = np.arange(len(self.lines)) if visible is None else np.flatnonzero(visible[self.chunks])
         sharing = _sharing(self.lines[inside], documents[self.chunks[inside]])
-        is_boilerplate = sharing > max(BOILERPLATE_DOCUMENTS, BOILERPLATE_SHARE * n_documents)
+        is_boilerplate = sharing > max(content.BOILERPLATE_DOCUMENTS, content.BOILERPLATE_SHARE * n_documents)
         return Boilerplate(self, inside[is_boilerplate[self.lines[inside]]] if len(inside) else inside)
 
 

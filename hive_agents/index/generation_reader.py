@@ -26,7 +26,7 @@ from hive_agents.index.postings import Postings, merged_postings, read_postings
 from hive_agents.index.segments import Numbering
 from hive_agents.index.vectors import VectorIndex, open_vectors
 from hive_agents.models.embedding import Recent, no_model
-from hive_agents.store import connect, database_errors, file_identity
+from hive_agents.store import database, database_errors, file_identity
 from hive_agents.workspace import Workspace
 
 
@@ -87,7 +87,7 @@ class GenerationReader:
         self._lock = threading.Lock()
         if not workspace.database.exists():
             raise self._never_indexed()
-        self._connection = connect(workspace.database)
+        self._connection = database.connect(workspace.database)
         self._file = file_identity(workspace.database)
         with database_errors(workspace.database):
             generation = find_generation(self._connection, collection.name, state)

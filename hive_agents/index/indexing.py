@@ -24,12 +24,10 @@ from hive_agents.base import Damaged, Diagnostic, HiveError, NewerRelease, did_y
 from hive_agents.base.files import disk_errors
 from hive_agents.documents import (
     ANALYZER,
-    MOST_CHUNKS,
-    Chunk,
     Collection,
     Document,
     DocumentFolder,
-    chunk_markdown,
+    chunking,
     collection_names,
     exact,
     follow_moves,
@@ -47,7 +45,7 @@ from hive_agents.index.generation import Generation, State
 from hive_agents.index.postings import TermVocabulary
 from hive_agents.index.vectors import segment_vectors
 from hive_agents.models.embedding import TOKENIZER, Embedder, EmbeddingCache, WordPieces, open_embedder, text_hash
-from hive_agents.store import connect, connected, database_errors, transaction
+from hive_agents.store import connected, database, database_errors, transaction
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -299,7 +297,7 @@ def _language(workspace: Workspace) -> str:
 
 def _open_or_set_aside(workspace: Workspace, report: IndexReport, *, check: bool) -> sqlite3.Connection:
     try:
-        connection = connect(workspace.database)
+        connection = database.connect(workspace.database)
         with database_errors(workspace.database):
             if check and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 connection.close()
@@ -317,7 +315,7 @@ def _open_or_set_aside(workspace: Workspace, report: IndexReport, *, check: bool
             "nothing to do for index and deployments; runs and approvals of the old file are only in the file set aside"
         )
         report.warnings.append(Diagnostic("HIVE-407", message, ".hive/hive.db", fix=fix, severity="warning"))
-        return connect(workspace.database)
+        return database.connect(workspace.database)
 
 
 def _embedder(workspace: Workspace, report: IndexReport) -> Embedder | None:
@@ -470,10 +468,10 @@ class _Indexer:
                 continue
             self.report.warnings.extend(document.warnings)
             heads = is_exact(recipe.language)
-            chunks = chunk_markdown(document.body, recipe.schema.chunking, WordPieces(), heads=heads)
-            if len(chunks) > MOST_CHUNKS:
+            chunks = chunking.chunk_markdown(document.body, recipe.schema.chunking, WordPieces(), heads=heads)
+            if len(chunks) > chunking.MOST_CHUNKS:
                 self.report.warnings.append(_too_many_chunks(doc_id))
-                del chunks[MOST_CHUNKS:]
+                del chunks[chunking.MOST_CHUNKS :]
             if not document.title and not document.body.strip():
                 chunks = []
             parsed[doc_id] = _indexed(document, chunks, vocabulary, recipe.language)
@@ -512,16 +510,19 @@ class _Indexer:
 
 def _embedded_text(chunk: tuple[str, str, bytes, bytes], title: str) -> str:
     path, (head, text) = tuple(json.loads(chunk[0])), head_of(chunk[1])
-    return Chunk(text, path, path, head).embedded(title)
+    return chunking.Chunk(text, path, path, head).embedded(title)
 
 
 def _too_many_chunks(doc_id: str) -> Diagnostic:
-    why = f"{doc_id} has more than {MOST_CHUNKS:,} passages: only the first {MOST_CHUNKS:,} are found and shown"
+    most = f"{chunking.MOST_CHUNKS:,}"
+    why = f"{doc_id} has more than {most} passages: only the first {most} are found and shown"
     fix = "split it, or cut it at fewer headings: chunking.heading_level of its collection"
     return Diagnostic("HIVE-115", why, f"documents/{doc_id}", "$", fix, severity="warning")
 
 
-def _indexed(document: Document, chunks: Sequence[Chunk], vocabulary: TermVocabulary, language: str) -> IndexedDocument:
+def _indexed(
+    document: Document, chunks: Sequence[chunking.Chunk], vocabulary: TermVocabulary, language: str
+) -> IndexedDocument:
     rows = []
     for chunk in chunks:
         tokens = vocabulary.numbers([*terms(" ".join(chunk.ancestors), language), *terms(chunk.searched, language)])

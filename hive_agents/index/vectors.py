@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base import HiveError
-from hive_agents.base.files import atomic_write, mapped_array, opened, read_bytes
+from hive_agents.base.files import atomic_write, guarded, opened, read_bytes
 from hive_agents.index.segments import Numbering, SegmentPart
 from hive_agents.workspace import Workspace
 
@@ -244,7 +244,7 @@ def open_vectors(workspace: Workspace, parts: Sequence[SegmentPart], *, again: b
 def segment_vectors(workspace: Workspace, segment: int, *, again: bool = False) -> NDArray[np.float32]:
     """Return the memory-mapped vectors of a segment. Raises: as `open_vectors`."""
     path = vectors_path(workspace, segment)
-    vectors, stamp = _plain(mapped_array(path)), _stamp(path)
+    vectors, stamp = _plain(guarded.mapped_array(path)), _stamp(path)
     digest, good = _recorded(path)
     if again or stamp != good:
         current = _digest(path)

@@ -18,7 +18,7 @@ from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_pa
 from hive_agents.memory.timeline import Timeline, sent
 from hive_agents.memory.values import to_json, value_line
 from hive_agents.models import Message
-from hive_agents.store import RecordsConnection, audit, connected, disconnect, transaction, undone_by
+from hive_agents.store import RecordsConnection, audit, connected, database, transaction, undone_by
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -206,7 +206,7 @@ class ConversationStore:
 
     def close(self) -> None:
         """Close the connection that this thread keeps; the next use opens it again."""
-        disconnect(self.workspace.records)
+        database.disconnect(self.workspace.records)
 
     @contextmanager
     def _connection(self) -> Iterator[RecordsConnection]:

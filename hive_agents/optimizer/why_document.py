@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from hive_agents.base.files import atomic_write, atomic_write_text, copy_folder, frontmatter, read_bytes, release
+from hive_agents.base.files import atomic_write, atomic_write_text, frontmatter, guarded, read_bytes
 from hive_agents.documents import words
 from hive_agents.index import BM25Params
 from hive_agents.optimizer.space import filterable_values
@@ -149,7 +149,7 @@ def _copied(workspace: Workspace) -> Iterator[Workspace]:
         root.mkdir()
         for name in ("collections", "access", "embeddings"):
             if (workspace.root / name).is_dir():
-                copy_folder(workspace.root / name, root / name)
+                guarded.copy_folder(workspace.root / name, root / name)
         if (workspace.root / "hive.toml").is_file():
             atomic_write(root / "hive.toml", read_bytes(workspace.root / "hive.toml"))
         documents = root / "documents"
@@ -158,7 +158,7 @@ def _copied(workspace: Workspace) -> Iterator[Workspace]:
         try:
             for name in ("vectors", "embeddings"):
                 if (workspace.state / name).is_dir():
-                    copy_folder(workspace.state / name, copy.state / name)
+                    guarded.copy_folder(workspace.state / name, copy.state / name)
             with (
                 closing(sqlite3.connect(workspace.database)) as source,
                 closing(sqlite3.connect(copy.database)) as target,
@@ -166,7 +166,7 @@ def _copied(workspace: Workspace) -> Iterator[Workspace]:
                 source.backup(target)
             yield copy
         finally:
-            release(root)
+            guarded.release(root)
 
 
 def _special(folder: str, names: list[str]) -> list[str]:

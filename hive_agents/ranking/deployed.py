@@ -18,7 +18,7 @@ from hive_agents.ranking.config import (
     point_active,
     read_config,
 )
-from hive_agents.store import Ledger, LedgerHistory, audit, exclusive
+from hive_agents.store import audit, exclusive, ledger
 from hive_agents.workspace import Workspace
 
 
@@ -45,7 +45,7 @@ class Version:
         return parse_config(self.text, self.file)
 
 
-DEPLOYMENTS = Ledger(
+DEPLOYMENTS = ledger.Ledger(
     Version,
     table="config_versions",
     kind="deployment",
@@ -149,7 +149,7 @@ def _mark(workspace: Workspace) -> Path:
     return workspace.state / "switching"
 
 
-def _differences(workspace: Workspace, latest: Version, history: LedgerHistory[Version]) -> list[Diagnostic]:
+def _differences(workspace: Workspace, latest: Version, history: ledger.LedgerHistory[Version]) -> list[Diagnostic]:
     file = workspace.root / latest.file
     warnings, target = [], None
     try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import frontmatter
-from hive_agents.documents import first_heading, naming_heading
+from hive_agents.documents import chunking
 from hive_agents.readers.decoding import decode
 from hive_agents.readers.html_in_markdown import outside_code, without_html
 from hive_agents.readers.imported import Imported, ImportFailure
@@ -118,8 +118,8 @@ def from_markdown(data: bytes) -> Imported:
     left_out: Counter[str] = Counter()
     clean = without_html(outside_code(without_extensions(body, left_out), partial(_without_shortcodes, left_out)))
     title = _title(metadata)
-    named = title or naming_heading(clean)
-    if is_yaml and clean == body and (title or named == first_heading(clean)):
+    named = title or chunking.naming_heading(clean)
+    if is_yaml and clean == body and (title or named == chunking.first_heading(clean)):
         return Imported(clean, title, metadata, source=text)
     return Imported(clean, named or None, metadata, left_out=left_out)
 
@@ -129,7 +129,7 @@ def from_mdx(data: bytes) -> Imported:
     left_out: Counter[str] = Counter()
     body = outside_code(without_extensions(body, left_out), _without_jsx)
     clean = without_html(outside_code(body, partial(_without_shortcodes, left_out)))
-    return Imported(clean, _title(metadata) or naming_heading(clean) or None, metadata, left_out=left_out)
+    return Imported(clean, _title(metadata) or chunking.naming_heading(clean) or None, metadata, left_out=left_out)
 
 
 def _title(metadata: dict[str, Any]) -> str | None:

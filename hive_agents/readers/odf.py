@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from hive_agents.base.files import Exceeded, require_archive
+from hive_agents.base.files import Exceeded, guarded
 from hive_agents.readers.imported import ImportFailure
 
 _SPACE = re.compile(
@@ -92,7 +92,7 @@ def _parts(data: bytes, kind: str) -> dict[str, bytes]:
         raise ImportFailure(f"no .{kind} file, whatever its name says: neither a zip archive nor flat XML")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            require_archive(archive)
+            guarded.require_archive(archive)
             names = archive.namelist()
             if "META-INF/manifest.xml" in names and b"encryption-data" in archive.read("META-INF/manifest.xml"):
                 raise ImportFailure("protected by a password: save a copy without one, then import that")

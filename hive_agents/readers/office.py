@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from hive_agents.base.files import Exceeded, require_archive
+from hive_agents.base.files import Exceeded, guarded
 from hive_agents.readers.imported import ImportFailure
 
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
@@ -42,7 +42,7 @@ def checked_package(data: bytes, kind: str) -> io.BytesIO:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
-            require_archive(archive)
+            guarded.require_archive(archive)
             for name in names:
                 if name.endswith((".xml", ".rels")):
                     _require_no_entities(archive, name, kind)

@@ -24,15 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from hive_agents.base import Damaged, HiveError
 from hive_agents.base.files import unlinked
 from hive_agents.runs.leases import Lease
-from hive_agents.store import (
-    BUSY_SECONDS,
-    RecordsConnection,
-    briefly,
-    connected,
-    database_errors,
-    make_file,
-    synchronous,
-)
+from hive_agents.store import RecordsConnection, briefly, connected, database, database_errors
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
@@ -323,11 +315,11 @@ def _opened(path: Path) -> sqlite3.Connection:
     from hive_agents.runs.checkpoint_tables import make_tables
 
     with database_errors(path):
-        make_file(path, make_tables)
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
+        database.make_file(path, make_tables)
+        connection = sqlite3.connect(path, timeout=database.BUSY_SECONDS, check_same_thread=False)
         try:
             path.chmod(0o600)
-            connection.execute(f"PRAGMA synchronous = {synchronous(path)}")
+            connection.execute(f"PRAGMA synchronous = {database.synchronous(path)}")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # counts only before the first table
             make_tables(connection)
         except BaseException:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hive_agents.base import HiveError
-from hive_agents.base.files import atomic_write, read_start
+from hive_agents.base.files import atomic_write, guarded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +62,7 @@ def served_at(workspace: Workspace) -> tuple[str, bool]:
 
 def _told(workspace: Workspace) -> str:
     with suppress(OSError, HiveError):
-        return read_start(_file(workspace), _LONGEST).decode(errors="replace")
+        return guarded.read_start(_file(workspace), _LONGEST).decode(errors="replace")
     return ""
 
 

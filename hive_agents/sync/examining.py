@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import frontmatter, jsontext, read_bytes
-from hive_agents.documents import BOILERPLATE_DOCUMENTS, BOILERPLATE_SHARE, BOILERPLATE_WORDS, document_files
+from hive_agents.documents import content, document_files
 from hive_agents.readers import ImportFailure
 from hive_agents.store import connected
 from hive_agents.sync.records import Records
@@ -228,16 +228,16 @@ def _alike(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> float:
 
 def _boilerplate(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
     """Yield a finding of paragraphs that more than a fifth of the documents have."""
-    if len(bodies) < BOILERPLATE_DOCUMENTS:
+    if len(bodies) < content.BOILERPLATE_DOCUMENTS:
         return
     counted: Counter[str] = Counter()
     holders: dict[str, list[str]] = {}
     for doc_id, body in bodies.items():
         for paragraph in {" ".join(part.split()) for part in body.split("\n\n")}:
-            if len(paragraph.split()) >= BOILERPLATE_WORDS:
+            if len(paragraph.split()) >= content.BOILERPLATE_WORDS:
                 counted[paragraph] += 1
                 holders.setdefault(paragraph, []).append(doc_id)
-    most = max(BOILERPLATE_DOCUMENTS, len(bodies) * BOILERPLATE_SHARE)
+    most = max(content.BOILERPLATE_DOCUMENTS, len(bodies) * content.BOILERPLATE_SHARE)
     common = [(paragraph, number) for paragraph, number in counted.most_common(50) if number > most]
     if common:
         paragraph, number = common[0]

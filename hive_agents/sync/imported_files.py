@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from hive_agents.base.files import LinkRefused, atomic_write, read_bytes
+from hive_agents.base.files import atomic_write, guarded, read_bytes
 from hive_agents.readers import ImportFailure
 from hive_agents.workspace import Workspace
 
@@ -25,7 +25,7 @@ class ImportedFiles:
             return read_bytes(self.path(doc_id)).decode("utf-8", "surrogateescape")
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except LinkRefused:
+        except guarded.LinkRefused:
             raise ImportFailure("its place below documents/ is a link that leaves the folder") from None
         except OSError as error:
             raise ImportFailure(f"documents/{doc_id} cannot be read: {error.strerror}") from error

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean, sha256
-from hive_agents.base.files import MAX_FILE_BYTES, atomic_write, opened, read_bytes
+from hive_agents.base.files import atomic_write, guarded, opened, read_bytes
 from hive_agents.workspace import machine
 from hive_agents.workspace.workspace import Workspace
 
@@ -104,7 +104,7 @@ def is_trusted_model(workspace: Workspace, name: str) -> bool:
     return any(part.startswith(f"{AGENTS}/") and part.endswith(_MODEL + name) for part in _recorded(workspace))
 
 
-def trusted_bytes(workspace: Workspace, path: Path, most: int = MAX_FILE_BYTES) -> bytes:
+def trusted_bytes(workspace: Workspace, path: Path, most: int = guarded.MAX_FILE_BYTES) -> bytes:
     """Return the content of a trusted file. Raises: HIVE-431 for any other, OSError, HIVE-114, HIVE-115."""
     workspace = workspace.stands_for or workspace
     named = path if path.is_relative_to(workspace.root) else path.resolve()  # by another name of the folder

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from hive_agents.base import Diagnostic, HiveError
-from hive_agents.base.files import disk_errors, guard, locked, make_folder, unlinked
+from hive_agents.base.files import disk_errors, guarded, locked, make_folder, unlinked
 from hive_agents.workspace import machine
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Workspace:
                 f"{os.fspath(root)} is not a workspace: it has no collections/",
                 fix="run `hive init DIR` to make one, or name one with -w DIR",
             )
-        guard(self.root)
+        guarded.guard(self.root)
         self.stands_for: Workspace | None = None
         """The workspace of which this is a temporary copy, and whose trust applies here."""
 

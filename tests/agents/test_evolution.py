@@ -26,7 +26,8 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
 from hive_agents.events import EventLog, EventType
 from hive_agents.host import decisions
-from hive_agents.store import Ledger, audit, connected
+from hive_agents.store import audit, connected
+from hive_agents.store.ledger import Ledger
 from tests.agents.conftest import write_json
 from tests.agents.evolving import (
     ALL,

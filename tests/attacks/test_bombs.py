@@ -18,16 +18,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.approvals import PatchError, patched
 from hive_agents.base.errors import HiveError
-from hive_agents.base.files import (
-    Exceeded,
-    JobFailed,
-    Sandbox,
-    frontmatter,
-    load_arrays,
-    read_bytes,
-    require_archive,
-    require_bounded,
-)
+from hive_agents.base.files import Exceeded, JobFailed, Sandbox, frontmatter, read_bytes
+from hive_agents.base.files.guarded import load_arrays, require_archive, require_bounded
 from hive_agents.memory import DataFiles, Spillover, ToolResult
 from hive_agents.readers import ImportFailure, conversion, convert
 from hive_agents.readers.from_markdown import from_markdown, from_mdx

@@ -13,15 +13,14 @@ from hive_agents.base.files import (
     append_line,
     atomic_symlink,
     atomic_write,
-    guard,
     locked,
     make_folder,
     opened,
     read_bytes,
-    release,
     remove,
     unlinked,
 )
+from hive_agents.base.files.guarded import guard, release
 
 
 @pytest.fixture

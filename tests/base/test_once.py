@@ -6,7 +6,8 @@ import threading
 from pathlib import Path
 
 from hive_agents.base import cached_property
-from hive_agents.store import connect, connected, transaction
+from hive_agents.store import connected, transaction
+from hive_agents.store.database import connect
 
 
 class Visit:

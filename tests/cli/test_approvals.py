@@ -13,7 +13,8 @@ from hive_agents.access import Principal, mint
 from hive_agents.approvals import ApprovalStore
 from hive_agents.cli.answering import read_patch
 from hive_agents.ranking.deployed import active_config, versions
-from hive_agents.store import audit, connect
+from hive_agents.store import audit
+from hive_agents.store.database import connect
 from tests.approvals.asking import editable, filing
 from tests.copilot.chats import copied_knowledge_base
 from tests.sample import Ran, hive, words_sample, write_config

@@ -15,7 +15,8 @@ from hive_agents.copilot import Chat, ThreadStore, dropped, end_person
 from hive_agents.copilot.dropped import DroppedFile, DroppedFiles
 from hive_agents.host.housekeeping import prune
 from hive_agents.models.scripted import Script
-from hive_agents.store import connected, record_tables
+from hive_agents.store import connected
+from hive_agents.store.copying import record_tables
 from hive_agents.store.schema import INDEX_TABLES
 from tests.copilot.chats import copied_knowledge_base, use_models
 

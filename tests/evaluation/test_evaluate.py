@@ -10,7 +10,7 @@ from hive_agents.evaluation import evaluate
 from hive_agents.evaluation.evaluate import evaluate_interleaved
 from hive_agents.evaluation.results import mean, percentile, record
 from hive_agents.ranking import build_index
-from hive_agents.store import connect
+from hive_agents.store.database import connect
 from tests.conftest import write_config, write_document
 from tests.topics import (
     CAREFUL,

@@ -10,7 +10,7 @@ from typing import Any
 from hive_agents import Workspace
 from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.ranking import build_index
-from hive_agents.store import connect
+from hive_agents.store.database import connect
 from tests.topics import activate, make_topics, write_golden
 
 OPTIMIZE = [sys.executable, "-m", "hive_agents", "optimize"]

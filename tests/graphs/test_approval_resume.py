@@ -232,7 +232,7 @@ def test_two_processes_that_resume_at_once_deploy_once(waiting: tuple[Workspace,
 
 
 def test_a_request_altered_in_the_database_deploys_nothing(waiting: tuple[Workspace, str, str]) -> None:
-    from hive_agents.store import connect
+    from hive_agents.store.database import connect
 
     workspace, run, request = waiting
     connection = connect(workspace.database)

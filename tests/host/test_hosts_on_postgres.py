@@ -33,7 +33,8 @@ from hive_agents.ranking.config import read_config
 from hive_agents.runs import DueRun, RunQueue, RunStore
 from hive_agents.runs.checkpoints import checkpointer
 from hive_agents.runs.driver import leases_of
-from hive_agents.store import audit, connected, disconnect, exclusive
+from hive_agents.store import audit, connected, exclusive
+from hive_agents.store.database import disconnect
 from hive_agents.workspace.trusted import trust
 from tests.conftest import COLLECTION, write_config
 from tests.host.hosting import TURNS, Nursery, effects, host, prepared, queued, until

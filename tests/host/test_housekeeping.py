@@ -20,7 +20,8 @@ from hive_agents.models import Message
 from hive_agents.runs import RunStore
 from hive_agents.runs.checkpoints import checkpointer
 from hive_agents.runs.driver import leases_of
-from hive_agents.store import connected, give_back
+from hive_agents.store import connected
+from hive_agents.store.database import give_back
 from tests.host.hosting import prepared, queued, seams
 
 TALKS = (("queen", "queen:dana"), ("queen", "queen:omar"), ("digest", "r1"))

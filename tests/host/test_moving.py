@@ -23,7 +23,8 @@ from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.host import move_records
 from hive_agents.runs import Leases, RunStore
-from hive_agents.store import audit, connected, database, disconnect
+from hive_agents.store import audit, connected, database
+from hive_agents.store.database import disconnect
 from hive_agents.workspace.trusted import trust
 from hive_agents.workspace.workspace import RemoteDatabase
 from tests.host.hosting import prepared, queued, seams

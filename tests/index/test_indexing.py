@@ -184,15 +184,14 @@ def test_a_file_of_sixty_thousand_headings_costs_no_more_than_the_most_passages_
     before = build_index(text_workspace).chunks
     write_document(text_workspace, "bees.md", "# Bees\n\nThey dance.")
     report = build_index(text_workspace)
-    assert before > indexing.MOST_CHUNKS
+    assert before > chunking.MOST_CHUNKS
     assert report.chunks == before + 1
     index = text_workspace.engine().index("kb")
-    assert len(index.chunks_of("headings.md")) == indexing.MOST_CHUNKS
+    assert len(index.chunks_of("headings.md")) == chunking.MOST_CHUNKS
     assert index.rows(index.chunks_of("bees.md").tolist())[0].text.strip().endswith("They dance.")
 
 
 def test_a_file_with_too_many_passages_is_named(text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexing, "MOST_CHUNKS", 3)
     monkeypatch.setattr(chunking, "MOST_CHUNKS", 3)
     for name, headings in (("three.md", 3), ("four.md", 4)):
         write_document(text_workspace, name, "".join(f"# Heading {n}\n\n" for n in range(headings)))

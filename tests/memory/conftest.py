@@ -7,7 +7,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.memory import ConversationStore, DataFiles
-from hive_agents.store import connect
+from hive_agents.store.database import connect
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,8 @@ from hive_agents import Workspace
 from hive_agents.access import known_principal
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.runs import Scope
-from hive_agents.store import connected, disconnect
+from hive_agents.store import connected
+from hive_agents.store.database import disconnect
 from hive_agents.supervision.queen import Colony
 from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
 from tests.pages.crowd import many_requests, many_runs, many_threads

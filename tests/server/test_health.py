@@ -23,7 +23,8 @@ from hive_agents.host import Host, reopen_records
 from hive_agents.models import ModelError
 from hive_agents.models.breaker import breaker_of, forget_breakers
 from hive_agents.server import Listener
-from hive_agents.store import connect, connected, seal, transaction
+from hive_agents.store import connected, seal, transaction
+from hive_agents.store.database import connect
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.cli.test_serve import serve

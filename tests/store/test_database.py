@@ -15,18 +15,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents.base.errors import HiveError
-from hive_agents.store import (
-    briefly,
-    connect,
-    connected,
-    database,
-    database_errors,
-    disconnect,
-    file_identity,
-    together,
-    transaction,
-    undone_by,
-)
+from hive_agents.store import briefly, connected, database, database_errors, file_identity, transaction, undone_by
+from hive_agents.store.database import connect, disconnect, together
 from hive_agents.store.schema import MIGRATIONS
 
 ROOT = Path(__file__).parents[2]
@@ -205,7 +195,8 @@ OPENER = """
 import sys
 from pathlib import Path
 from hive_agents.store.schema import MIGRATIONS
-from hive_agents.store import briefly, connect, connected, database_errors, transaction
+from hive_agents.store import briefly, connected, database_errors, transaction
+from hive_agents.store.database import connect
 print("ready", flush=True)
 sys.stdin.readline()
 connection = connect(Path(sys.argv[1]))

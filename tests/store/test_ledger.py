@@ -11,7 +11,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.store import Ledger, audit, connected, made_by, transaction
+from hive_agents.store import audit, connected, transaction
+from hive_agents.store.ledger import Ledger, made_by
 from hive_agents.workspace.workspace import RemoteDatabase
 from tests.records import log_lines, rewrite_log
 

@@ -21,7 +21,8 @@ from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.models import Usage
 from hive_agents.runs import Leases, Limits, RunStore
-from hive_agents.store import audit, connected, disconnect, exclusive, postgres as ours, transaction
+from hive_agents.store import audit, connected, exclusive, postgres as ours, transaction
+from hive_agents.store.database import disconnect
 from hive_agents.workspace.trusted import trust
 from tests.approvals.asking import filing
 from tests.host.hosting import prepared

@@ -19,7 +19,8 @@ from hive_agents.agents import AgentRun
 from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import RunStore
-from hive_agents.store import audit, connected, postgres, record_tables
+from hive_agents.store import audit, connected, postgres
+from hive_agents.store.copying import record_tables
 from hive_agents.store.schema import MIGRATIONS
 from hive_agents.workspace.credentials import CredentialStore
 from hive_agents.workspace.trusted import trust
@@ -120,7 +121,7 @@ def test_an_earlier_schema_moves_forward_with_its_rows(
 
 def forget(place: Workspace) -> None:
     """Close this thread's connection, so that the next one looks at the schema."""
-    from hive_agents.store import disconnect
+    from hive_agents.store.database import disconnect
 
     disconnect(place.records)
 

@@ -13,7 +13,9 @@ from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.host import move_records
 from hive_agents.runs.checkpoints import checkpointer
-from hive_agents.store import audit, connected, disconnect, require_own_schema
+from hive_agents.store import audit, connected
+from hive_agents.store.database import disconnect
+from hive_agents.store.own_schema import require_own_schema
 from hive_agents.workspace.trusted import trust
 from hive_agents.workspace.workspace import RemoteDatabase
 from tests.conftest import make_workspace

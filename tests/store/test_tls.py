@@ -11,7 +11,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.engines.postgres import open_database
-from hive_agents.store import connected, disconnect
+from hive_agents.store import connected
+from hive_agents.store.database import disconnect
 from hive_agents.workspace.trusted import trust
 from tests.conftest import make_workspace
 from tests.real_engines import Postgres, postgres, postgres_with_tls

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents.base.errors import HiveError
-from hive_agents.store import Writes, connect
+from hive_agents.store import Writes
+from hive_agents.store.database import connect
 
 
 def write(path: Path) -> None:

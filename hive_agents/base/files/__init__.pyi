@@ -1,6 +1,7 @@
 from . import (
     formats as formats,
     frontmatter as frontmatter,
+    guarded as guarded,
     jsontext as jsontext,
 )
 from .atomic import (
@@ -25,24 +26,11 @@ from .formats import (
     load_value as load_value,
 )
 from .guarded import (
-    MAX_DEPTH as MAX_DEPTH,
-    MAX_FILE_BYTES as MAX_FILE_BYTES,
     Exceeded as Exceeded,
-    LinkRefused as LinkRefused,
-    copy_folder as copy_folder,
-    guard as guard,
-    load_arrays as load_arrays,
     make_folder as make_folder,
-    mapped_array as mapped_array,
     opened as opened,
-    parent_of as parent_of,
     read_bytes as read_bytes,
-    read_folder as read_folder,
-    read_start as read_start,
-    release as release,
     remove as remove,
-    require_archive as require_archive,
-    require_bounded as require_bounded,
     unlinked as unlinked,
 )
 from .lengths import (

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base import HiveError
-from hive_agents.base.files import atomic_write, load_arrays, opened
+from hive_agents.base.files import atomic_write, guarded, opened
 from hive_agents.models.embedding.providers import Embedder
 from hive_agents.workspace import Workspace, cores
 
@@ -74,7 +74,7 @@ def _read(path: Path, embedder: Embedder) -> _Vectors | None:
     """Return the vectors of a file, none of a damaged one; None for another model's."""
     try:
         with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
-            stored = load_arrays(file)
+            stored = guarded.load_arrays(file)
         if str(stored["model"]) != embedder.model_id:
             return None
         hashes, vectors = stored["hashes"], stored["vectors"]
@@ -95,7 +95,7 @@ def _prefixes(path: Path, embedder: Embedder) -> NDArray[np.uint64] | None:
     """Return the first bytes of the hashes in a file as numbers, none of a damaged one; None for another model's."""
     try:
         with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
-            stored = load_arrays(file, "model", "hashes")
+            stored = guarded.load_arrays(file, "model", "hashes")
         if str(stored["model"]) != embedder.model_id:
             return None
         return np.ascontiguousarray(stored["hashes"][:, :8]).view(">u8").ravel().astype(np.uint64)

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from hive_agents.base import sha256
-from hive_agents.base.files import atomic_write, load_arrays, opened
+from hive_agents.base.files import atomic_write, guarded, opened
 from hive_agents.models.embedding.embedding_cache import text_hash
 from hive_agents.models.embedding.providers import Reranker
 from hive_agents.workspace import Workspace
@@ -97,7 +97,7 @@ class CachedReranker:
     def _read(self, key: bytes) -> _Scored:
         try:
             with os.fdopen(opened(self._path(key), os.O_RDONLY), "rb") as file:
-                stored = load_arrays(file)
+                stored = guarded.load_arrays(file)
             texts, rows = stored["texts"], np.column_stack([stored["scores"], stored["seconds"]])
             if texts.dtype != np.uint8 or texts.shape != (len(rows), 32) or not np.isfinite(rows).all():
                 return {}
