@@ -86,6 +86,7 @@ class Provider:
         self._keys: Mapping[str, Any] = {}
         self._described_at = self._keys_at = float("-inf")
         self._places = anyio.CapacityLimiter(_AT_ONCE)
+        self._context: ssl.SSLContext | None = None
         self._signed: list[_Signed] = []
         """Kept in memory alone: whoever reads the records finds no token of the provider's."""
         self._asking: asyncio.Task[None] | None = None
@@ -262,6 +263,13 @@ class Provider:
             raise refused("the provider has no key of its ID token's kid")
         return self._keys[kid]
 
+    async def _certificates(self) -> ssl.SSLContext:
+        """Return what the provider's certificate is checked with, read once and by a thread of its own: it takes a
+        tenth of a second, and anybody may begin a sign-in."""
+        if self._context is None:
+            self._context = await run_in_threadpool(ssl.create_default_context)
+        return self._context
+
     async def _asked(
         self, method: str, url: str, *, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
     ) -> Mapping[str, Any]:
@@ -270,7 +278,7 @@ class Provider:
 
         from hive_agents.base.files import jsontext
 
-        verify = ssl.create_default_context() if url.startswith("https:") else False
+        verify = await self._certificates() if url.startswith("https:") else False
         received = bytearray()
         try:
             async with self._places:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hmac
 import json
+import ssl
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler
@@ -370,6 +372,28 @@ async def test_a_provider_that_says_no_or_nothing_is_told_on_the_page(
     sent = await client.get("/signin")
     unreachable = await client.get("/signin/back", params={"code": "x", "state": "y"})
     assert (sent.status_code, unreachable.status_code) == (303, 401)
+
+
+async def test_what_a_certificate_is_checked_with_is_read_once_and_beside_the_thread_that_serves_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes a tenth of a second, and eight sign-ins a second, which anybody may begin, held up everybody."""
+    settings = '[signin]\nissuer = "https://127.0.0.1:1"\nclient_id = "c"\ntenant = "acme"\n'
+    place = sample(tmp_path / "ws", SETTINGS + settings)
+    real, threads = ssl.create_default_context, []
+
+    def read() -> ssl.SSLContext:
+        threads.append(threading.current_thread())
+        return real()
+
+    async with served(place, roles=("http",)) as client:
+        monkeypatch.setattr(ssl, "create_default_context", read)
+        for _ in range(3):
+            answer = await client.get("/signin")
+            assert answer.status_code == 401
+            assert "can&#39;t be asked" in answer.text
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
 
 
 async def test_a_packed_answer_of_a_provider_is_refused(
