@@ -19,15 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hive_agents.judging.certify import (
-    ALPHA,
-    DELTA,
-    Certificate,
-    Stratum,
-    certify,
-    empirical_threshold,
-    upper_bound,
-)
+from hive_agents.judging.binomial import ALPHA, DELTA, upper_bound
+from hive_agents.judging.certify import Certificate, Stratum, certify, empirical_threshold
 from hive_agents.judging.sequential import Evidence
 
 Floats = NDArray[np.float64]

@@ -9,20 +9,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.agents import AgentRun
 from hive_agents.base import AuditFault, Busy, Damaged, EngineFault, HiveError, NoModel, Unwritable, WorkerFault
 from hive_agents.base.files import read_bytes
-from hive_agents.copilot import QuestionRun
 from hive_agents.events import Bell, EventLog, EventType
 from hive_agents.models import Chain
-from hive_agents.optimizer import OptimizeRun
-from hive_agents.ranking import SearchEngine
 from hive_agents.runs import (
     AGENT_GRAPH,
     CHAT_GRAPH,
+    OPTIMIZER_GRAPH,
     DueRun,
     Lease,
     LeaseLost,
@@ -39,6 +37,7 @@ from hive_agents.workspace.settings import FILE, Role
 if TYPE_CHECKING:
     from hive_agents.agents import ToolRegistry
     from hive_agents.events import Bus
+    from hive_agents.ranking import SearchEngine
     from hive_agents.workspace import Workspace
 
 
@@ -85,7 +84,8 @@ class Precedence:
         self._since = self._now()
 
 
-KINDS: dict[str, type[Run]] = {kind.GRAPH: kind for kind in (AgentRun, OptimizeRun, QuestionRun)}
+KINDS = {AGENT_GRAPH: "agents:AgentRun", OPTIMIZER_GRAPH: "optimizer:OptimizeRun", CHAT_GRAPH: "copilot:QuestionRun"}
+"""The runs of each graph, as a package and a class in it, which is imported when there is one."""
 
 
 COMPUTING = 2
@@ -147,8 +147,6 @@ class Dispatcher:
     ) -> None:
         self.workspace, self.bus, self.parallel = workspace, bus, parallel
         self._given: dict[str, Any] = {"tools": tools, "models": models}
-        self.engine = SearchEngine(workspace)
-        """The engine that all questions share, so that an index is read once."""
         self._first_pause = pause
         self._settings = _settings_text(workspace)
         self._leases = leases_of(workspace)
@@ -167,6 +165,13 @@ class Dispatcher:
         self.looked = asyncio.Event()
         """Set after the first look at the queue, which finds the runs of dead workers."""
         self._draining = False
+
+    @cached_property
+    def engine(self) -> SearchEngine:
+        """The engine that all questions share, so that an index is read once."""
+        from hive_agents.ranking import SearchEngine
+
+        return SearchEngine(self.workspace)
 
     @property
     def _asked_at_once(self) -> int:
@@ -309,9 +314,7 @@ class Dispatcher:
     async def _execute(self, due: DueRun, lease: Lease) -> None:
         """Resume and execute a run. Raises: HiveError for temporary faults."""
         try:
-            options: dict[str, Any] = {AGENT_GRAPH: self._given, CHAT_GRAPH: {"engine": self.engine}}.get(due.graph, {})
-            resume = partial(KINDS[due.graph].resume, bus=self.bus, hosted=True, **options)
-            run = await asyncio.to_thread(resume, self.workspace, due.run_id)
+            run = await asyncio.to_thread(self._resumed, due)
         except (Busy, Unwritable):
             raise
         except HiveError as error:
@@ -337,6 +340,12 @@ class Dispatcher:
             await self._broke_off(due, error)
         except Exception as error:
             await self._broke_off(due, WorkerFault.of("HIVE-422", f"{type(error).__name__}: {error}"[:500]))
+
+    def _resumed(self, due: DueRun) -> Run:
+        options: dict[str, Any] = self._given if due.graph == AGENT_GRAPH else {}
+        if due.graph == CHAT_GRAPH:
+            options = {"engine": self.engine}
+        return kind_of(due.graph).resume(self.workspace, due.run_id, bus=self.bus, hosted=True, **options)
 
     async def _broke_off(self, due: DueRun, error: HiveError) -> None:
         """Pause a run after an error; fail it after `TAKES` errors without progress, stop it without a model.
@@ -371,7 +380,7 @@ class Dispatcher:
 
     async def _give_up(self, due: DueRun, status: str, fault: HiveError) -> None:
         await self._workers[due.run_id].lease.give_back()
-        await KINDS[due.graph].give_up(self.workspace, due.run_id, self.bus, status, fault)
+        await kind_of(due.graph).give_up(self.workspace, due.run_id, self.bus, status, fault)
 
     def _pause(self, due: DueRun, why: str) -> _Backoff:
         backoff = self._backoffs.setdefault(due.run_id, _Backoff(self._first_pause))
@@ -379,6 +388,13 @@ class Dispatcher:
         backoff.pause = min(2 * backoff.pause, LONGEST_PAUSE)
         _log.warning("run %s rests for a while: %s", due.run_id, why)
         return backoff
+
+
+def kind_of(graph: str) -> type[Run]:
+    """Return the class of a graph's runs."""
+    package, _, name = KINDS[graph].partition(":")
+    kind: type[Run] = getattr(import_module(f"hive_agents.{package}"), name)
+    return kind
 
 
 def _settings_text(workspace: Workspace) -> bytes:

@@ -33,6 +33,8 @@ _GROUPS = {"api": ("http",), "worker": ("runs", "triggers"), "all": ROLES}
 """Names of groups of roles, for hosts that share the work."""
 GRACE = 20.0
 """Seconds that the current steps of runs may take when the host ends."""
+SETTLING_SECONDS = 5.0
+"""Seconds until a new host keeps house: the runs that wait for it begin first."""
 LEAVING_SECONDS = 3.0
 """Seconds in which a host that others stand in for still answers, while `/readyz` says that it ends: examples/serve's
 proxy asks every two, and sends nothing more to it then."""
@@ -243,10 +245,8 @@ class Host:
 
             roles.append(HostRole("imports", lambda: carry_out_imports(self.workspace, self.uploads)))
         if "runs" in names:
-            from hive_agents.host.housekeeping import keep_house
-
             # This lease shows other processes that a host takes runs: see `decisions.HOST`.
-            roles.append(HostRole("housekeeping", lambda: keep_house(self.workspace), leases=leases))
+            roles.append(HostRole("housekeeping", self._housekeeping, leases=leases))
         return roles
 
     def _works(self) -> dict[str, Work]:
@@ -260,6 +260,12 @@ class Host:
         if serve is not None:
             works["http"] = works["probes"] = lambda: serve(self)
         return works
+
+    async def _housekeeping(self) -> None:
+        await asyncio.sleep(SETTLING_SECONDS)
+        from hive_agents.host.housekeeping import keep_house
+
+        await keep_house(self.workspace)
 
     async def _judge(self) -> None:
         from hive_agents.host.health import HealthJudge

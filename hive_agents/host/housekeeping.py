@@ -20,7 +20,7 @@ from hive_agents.base.files import atomic_write, disk_errors, read_bytes
 from hive_agents.copilot import forget_unused_files
 from hive_agents.events import EventLog
 from hive_agents.gate import decide_canary
-from hive_agents.host.dispatcher import KINDS
+from hive_agents.host.dispatcher import KINDS, kind_of
 from hive_agents.judging import DecisionLog
 from hive_agents.memory import AcceptedNotes, forget_queen, run_folder
 from hive_agents.runs import RunRow, RunStore, forget_threads, leases_of
@@ -140,7 +140,7 @@ def _delete_files(workspace: Workspace, row: RunRow) -> None:
 
 def _delete_records(workspace: Workspace, rows: Sequence[RunRow]) -> None:
     """Delete what the databases have of runs whose threads are held; their rows go last, in one transaction."""
-    threads = (KINDS[one.graph].checkpoints(one) if one.graph in KINDS else one.thread_id for one in rows)
+    threads = (kind_of(one.graph).checkpoints(one) if one.graph in KINDS else one.thread_id for one in rows)
     forget_threads(workspace, *threads)
     store, ids = RunStore(workspace), [row.run_id for row in rows]
     store.withdraw(*ids, why="its run was deleted")

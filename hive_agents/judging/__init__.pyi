@@ -2,9 +2,11 @@ from . import (
     audits as audits,
     calibration as calibration,
 )
+from .binomial import (
+    lower_bound as lower_bound,
+)
 from .certify import (
     Certificate as Certificate,
-    lower_bound as lower_bound,
 )
 from .claims import (
     slips as slips,

@@ -12,16 +12,8 @@ import numpy as np
 from hive_agents.base import HiveError, count
 from hive_agents.judging import drift
 from hive_agents.judging.audits import human_agreement, left_out
-from hive_agents.judging.certify import (
-    ALPHA,
-    DELTA,
-    Certificate,
-    Stratum,
-    certify,
-    differing,
-    empirical_threshold,
-    minimum_n,
-)
+from hive_agents.judging.binomial import ALPHA, DELTA, minimum_n
+from hive_agents.judging.certify import Certificate, Stratum, certify, differing, empirical_threshold
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, STRONGER, THRESHOLD_REASONS, JudgedCase, by_stage
 from hive_agents.judging.metrics import CalibrationMetrics, CalibrationStatus, Guarantee, accept_accuracy, retry_success

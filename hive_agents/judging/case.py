@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from hive_agents.goals import Constraint, Goal
 from hive_agents.goals.expressions import ExpressionError
-from hive_agents.judging.certify import decides
-from hive_agents.judging.decisions import storable
+from hive_agents.judging.decisions import decides, storable
 from hive_agents.judging.rules import Decided
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction, Signal
 

@@ -30,6 +30,11 @@ THRESHOLD_REASONS = ("low_confidence", "drift")
 """The escalations that a threshold decides about; the others ignore confidence."""
 
 
+def decides(confidence: float, threshold: float | None, bins: Iterable[float]) -> bool:
+    """Return whether a verdict of this confidence stands."""
+    return (threshold is not None and confidence >= threshold) or round(confidence, 2) in bins
+
+
 @dataclass(frozen=True, slots=True)
 class Label:
     """A person's verdict; `blind` when the judge's was not shown before, `makers` as those of a `Principal`."""

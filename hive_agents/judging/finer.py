@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import ViewGate
 from hive_agents.goals import Goal
-from hive_agents.judging.certify import Certificate
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import JudgedCase
 from hive_agents.judging.evaluators import Evaluator, EvaluatorFault, ModelEvaluator, evaluator, hashed
@@ -25,6 +24,7 @@ from hive_agents.store import connected, documents_read
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
+    from hive_agents.judging.certify import Certificate
     from hive_agents.judging.thresholds import Threshold
     from hive_agents.workspace import Workspace
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from hive_agents.base.files import Format
-from hive_agents.judging.certify import lower_bound
+from hive_agents.judging.binomial import lower_bound
 from hive_agents.judging.decisions import JudgedCase
 from hive_agents.judging.hybrid import THRESHOLD
 

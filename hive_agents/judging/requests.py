@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from hive_agents.access import Principal, Standing, people, same_hands, same_person
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Filing, filed_by
 from hive_agents.base import HiveError, WrongUsage
-from hive_agents.judging import labels, weights
+from hive_agents.judging import labels
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import JudgedCase
 from hive_agents.judging.drift import DriftState
@@ -95,6 +95,8 @@ def ask_for_judgment(
 
     Approving accepts the result; rejecting, or responding with what has to be improved, doesn't.
     """
+    from hive_agents.judging import weights
+
     judgment, given = decision.judgment, weights.chosen(workspace)
     filing = Filing(
         kind="judgment",

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from math import isfinite, log
 from typing import Any
 
-from hive_agents.judging.certify import lower_bound
+from hive_agents.judging.binomial import lower_bound
 
 _ODDS = (1.5405, 2.1111, 3.3529, 4.75, 8.1429, 15.5455, 28.5)
 """The odds of the error rates that are looked for, against the target's: for 5 % they are .075, .10, .15, .20, .30,

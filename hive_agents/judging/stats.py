@@ -9,7 +9,7 @@ from typing import Any
 from hive_agents.base import HiveError
 from hive_agents.judging import weights
 from hive_agents.judging.audits import left_out
-from hive_agents.judging.certify import lower_bound
+from hive_agents.judging.binomial import lower_bound
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import JudgedCase, by_stage
 from hive_agents.judging.drift import states

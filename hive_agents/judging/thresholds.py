@@ -12,8 +12,7 @@ from hive_agents.access import same_person
 from hive_agents.base import HiveError
 from hive_agents.goals import goal_type_of
 from hive_agents.judging import drift
-from hive_agents.judging.certify import decides
-from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, STRONGER
+from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, STRONGER, decides
 from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 

@@ -12,16 +12,9 @@ from benchmarks.calibration import recommended_threshold, thresholds
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.judging import drift
+from hive_agents.judging.binomial import binomial_cdf, lower_bound, minimum_n, upper_bound
 from hive_agents.judging.calibration import calibrate
-from hive_agents.judging.certify import (
-    Certificate,
-    Stratum,
-    binomial_cdf,
-    certify,
-    lower_bound,
-    minimum_n,
-    upper_bound,
-)
+from hive_agents.judging.certify import Certificate, Stratum, certify
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.metrics import CalibrationMetrics
 from hive_agents.judging.thresholds import (

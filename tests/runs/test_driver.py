@@ -17,7 +17,7 @@ from hive_agents.access import Standing, known_principal
 from hive_agents.copilot import Request, ThreadStore
 from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.run import QuestionRun
-from hive_agents.host.dispatcher import KINDS
+from hive_agents.host.dispatcher import KINDS, kind_of
 from hive_agents.host.host import Host
 from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.ranking import SearchEngine
@@ -57,8 +57,8 @@ def left(place: Workspace) -> QuestionRun:
 
 
 def test_each_graph_that_runs_are_started_of_has_a_kind() -> None:
-    assert {kind.GRAPH for kind in KINDS.values()} == {"event_loop", "optimizer", "worker"}
-    assert all(issubclass(kind, Run) for kind in KINDS.values())
+    assert {kind_of(graph).GRAPH for graph in KINDS} == set(KINDS) == {"event_loop", "optimizer", "worker"}
+    assert all(issubclass(kind_of(graph), Run) for graph in KINDS)
 
 
 @pytest.mark.parametrize(("steer", "then"), [(stop, "stopped"), (pause, "paused")])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base import count
-from hive_agents.judging.certify import binomial_cdf, lower_bound
+from hive_agents.judging.binomial import binomial_cdf, lower_bound
 from hive_agents.judging.decisions import JudgedCase, people
 from hive_agents.judging.learning.predicates import Predicate, candidates
 from hive_agents.judging.learning.proposals import RuleProposal, proposed_rule

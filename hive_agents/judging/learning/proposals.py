@@ -19,7 +19,7 @@ class RuleProposal(Format):
     `coverage` the share of the escalations that it would have decided; `edge_cases` say what to look at. Its `id` is
     that of the rule; `agreements` of `support` runs, labelled by `reviewers`, agree with it.
 
-    >>> from hive_agents.judging.certify import lower_bound
+    >>> from hive_agents.judging.binomial import lower_bound
     >>> pattern, examples = "code contains 'eval('", list(range(1, 11))
     >>> rule = proposed_rule("'eval(' in result.get('code', '')", "retry", ["code"], pattern, examples)
     >>> proposal = RuleProposal(
