@@ -38,14 +38,18 @@ A_HOUR = 60
 MAX_COMMENT = 1000
 """Characters."""
 
-_COLUMNS = "id, created_at, tenant, thread_id, run_id, query, doc_id, verdict, by, comment, status, reviewed_by, makers"
+_COLUMNS = (
+    "id, created_at, tenant, thread_id, run_id, query, doc_id, verdict, by, comment, status, reviewed_by, makers,"
+    " passage"
+)
 
 
 @dataclass(frozen=True)
 class Item:
     """One opinion; `status` is pending, accepted or rejected, `makers` (JSON) made the token that it was given by.
 
-    One on the `answer` of a model, whose text is never stored here, has no `doc_id`.
+    One on the `answer` of a model, whose text is never stored here, has no `doc_id`. Of a relevant document the
+    `passage` that was shown may be wrong.
     """
 
     id: str
@@ -61,6 +65,7 @@ class Item:
     status: str
     reviewed_by: str | None
     makers: str = "[]"
+    passage: Literal["wrong"] | None = None
     answer: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -85,7 +90,7 @@ class FeedbackQueue:
         self._viewer = None if person == owner() else person
 
     def add(self, run_id: str, result: int | None, verdict: Opinion, *, doc_id: str | None = None,
-            comment: str | None = None) -> Item:  # fmt: skip
+            comment: str | None = None, passage: Literal["wrong"] | None = None) -> Item:  # fmt: skip
         """File an opinion on a result of the reader's turn, by its rank from 1 or `doc_id`, or without both on its
         model's answer; it replaces a pending one.
 
@@ -103,13 +108,16 @@ class FeedbackQueue:
             what = "the answer" if on_answer else "a result"
             fix = f"the verdict on {what} is one of {', '.join(fitting)}"
             raise HiveError.of("HIVE-409", f"nothing is known of {what} that is {verdict}", fix=fix, exit_code=2)
+        if passage is not None and (on_answer or verdict != "relevant"):
+            fix = "leave the passage out, or say that its document is relevant"
+            raise HiveError.of("HIVE-409", f"no passage is wrong of what is {verdict}", fix=fix, exit_code=2)
         threads = ThreadStore(self.workspace, self.person)
         turn = threads.turn(run_id)
         shown = [one.doc_id for one in turn.outcome.results]
         if doc_id is None and result is not None and 1 <= result <= len(shown):
             doc_id = shown[result - 1]
         # The same answer for forbidden, unknown and out of range.
-        named = doc_id in shown or (verdict == "relevant" and self._exists(doc_id))
+        named = doc_id in shown or (verdict == "relevant" and passage is None and self._exists(doc_id))
         answer = self._answer(threads, run_id) if on_answer else None
         if answer is None and (doc_id is None or not named or doc_id not in self._gate.allowed([doc_id])):
             raise NotFound.of("HIVE-409", "that result is not found", fix="name a result of the turn: --result 1")
@@ -137,6 +145,7 @@ class FeedbackQueue:
                 status="pending",
                 reviewed_by=None,
                 makers=json.dumps(people(self.person.makers)),
+                passage=passage,
                 answer=answer,
             )
             connection.execute(
@@ -144,8 +153,8 @@ class FeedbackQueue:
                 (run_id, item.doc_id, self.person.user),
             )
             done = connection.execute(
-                f"INSERT OR IGNORE INTO feedback ({_COLUMNS}) VALUES ({', '.join('?' * 13)})",
-                tuple(asdict(item).values())[:13],
+                f"INSERT OR IGNORE INTO feedback ({_COLUMNS}) VALUES ({', '.join('?' * 14)})",
+                tuple(asdict(item).values())[:14],
             ).rowcount
         if not done:
             fix = "what came of it is listed with the feedback"

@@ -172,13 +172,14 @@ class NextQuestions(Value):
 class ResultOpinion(Body):
     """A verdict on a result of one of the caller's turns, named by its rank (`result`) or its document: relevant,
     distractor, outdated or wrong_document. Without both it is on the answer that a model wrote: right, wrong, outdated
-    or incomplete."""
+    or incomplete. Of a relevant result the `passage` that was shown may be wrong."""
 
     run_id: ShortName
     verdict: Verdict
     result: Annotated[int, Field(ge=1, le=MOST)] | None = None
     doc_id: Reference | None = None
     comment: LongText | None = None
+    passage: Literal["wrong"] | None = None
 
 
 class FeedbackRow(Value):
@@ -195,6 +196,7 @@ class FeedbackRow(Value):
     comment: str | None
     status: Literal["pending", "accepted", "rejected"]
     reviewed_by: str | None
+    passage: Literal["wrong"] | None
     answer: str | None = None
 
 
@@ -345,9 +347,8 @@ def trace(call: Call, run_id: str) -> Explanation:
 def give_feedback(call: Call, body: ResultOpinion) -> FeedbackRow:
     """Give feedback on a result of one's own turn, or on its answer; it replaces earlier feedback on the same."""
     call.require_kept()
-    item = call.chat().feedback().add(
-        body.run_id, body.result, body.verdict, doc_id=body.doc_id, comment=body.comment
-    )  # fmt: skip
+    told = body.model_dump(exclude={"run_id", "result", "verdict"})
+    item = call.chat().feedback().add(body.run_id, body.result, body.verdict, **told)
     return FeedbackRow(**item.to_json())
 
 

@@ -583,4 +583,7 @@ MIGRATIONS = (
         PRIMARY KEY (tenant, user, thread_id, name)
     );
     """,
+    """
+    ALTER TABLE feedback ADD COLUMN passage TEXT;
+    """,
 )

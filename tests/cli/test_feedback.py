@@ -19,7 +19,7 @@ from tests.sample import Ran, hive
 QUESTION = "how many signatures does a recall take?"
 KEYS = {
     *("id", "created_at", "tenant", "thread_id", "query", "doc_id", "verdict", "by", "comment", "status"),
-    "reviewed_by",
+    *("reviewed_by", "passage"),
 }
 
 

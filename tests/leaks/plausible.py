@@ -71,6 +71,7 @@ ARGUMENTS |= {
     "result": [1],
     "verdict": ["relevant"],
     "comment": ["so"],
+    "passage": ["wrong"],
     "item_id": ["f0000000000"],
     "accept": [True],
     "trigger_id": ["t1"],

@@ -19,7 +19,6 @@ from hive_agents.host import Host
 from hive_agents.runs import RunStore
 from hive_agents.server import copilot, runs
 from hive_agents.server.pages.chat import GLANCE
-from hive_agents.server.pages.language import texts
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.server.serving import asked, bearer, followed, sample, served
@@ -317,8 +316,7 @@ async def test_feedback_is_offered_to_whoever_may_review_it_and_they_are_told_th
         assert told not in (await client.get("/", headers=alice)).text
 
 
-@pytest.mark.parametrize("language", ["en", "de"])
-async def test_a_wrong_passage_is_told_as_such_beside_the_readers_own_words(tmp_path: Path, language: str) -> None:
+async def test_a_wrong_passage_is_told_as_such_beside_the_readers_own_words(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     kept = "data-given>You have said what you think of this."
     async with served(place) as client:
@@ -328,24 +326,33 @@ async def test_a_wrong_passage_is_told_as_such_beside_the_readers_own_words(tmp_
         pages = (thread, f"{thread}/turns/{run['run_id']}")
         for page in pages:
             assert kept not in (await client.get(page, headers=dana)).text
-        sentence = texts(language)["chat.wrong_passage_said"]
-        opinion = {"run_id": run["run_id"], "verdict": "relevant", "result": 1}
-        opinion |= {"comment": f"{sentence} it is the table"}
-        given = await client.post("/api/feedback", json=opinion, headers=dana)
-        assert given.status_code == 201, given.text
+        opinion = {"run_id": run["run_id"], "verdict": "relevant", "result": 1, "comment": "it is the table"}
+        given = await client.post("/api/feedback", json=opinion | {"passage": "wrong"}, headers=dana)
+        assert (given.status_code, given.json()["passage"]) == (201, "wrong"), given.text
         for page in pages:
             assert (await client.get(page, headers=dana)).text.count(kept) == 1
         page = html.unescape((await client.get("/golden/feedback", headers=root)).text)
         assert '<span class="badge warn">right document, wrong passage</span>' in page
         assert "<p>“it is the table”</p>" in page
-        assert sentence not in page
         assert '<span class="badge good">' not in page
         assert re.search(r'<div class="passages"><div class="passage[^>]*>.*<mark>P50</mark>', page, re.DOTALL)
-        plain = opinion | {"comment": "it is the table"}
-        assert (await client.post("/api/feedback", json=plain, headers=dana)).status_code == 201
+        plain = await client.post("/api/feedback", json=opinion, headers=dana)
+        assert (plain.status_code, plain.json()["passage"]) == (201, None)
         page = html.unescape((await client.get("/golden/feedback", headers=root)).text)
         assert '<span class="badge good">relevant</span>' in page
         assert "wrong passage" not in page
+
+
+@pytest.mark.parametrize(
+    "on", [{"verdict": "outdated", "result": 1}, {"verdict": "right"}, {"verdict": "relevant", "doc_id": "faqs/x.md"}]
+)
+async def test_only_of_a_relevant_result_can_the_passage_be_wrong(tmp_path: Path, on: dict[str, Any]) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        run = await answered(client, bearer(place), QUESTION)
+        opinion = {"run_id": run["run_id"], "passage": "wrong"} | on
+        given = await client.post("/api/feedback", json=opinion, headers=bearer(place))
+        assert (given.json()["code"], given.status_code >= 400) == ("HIVE-409", True)
 
 
 async def test_a_greeting_is_no_question_to_label(tmp_path: Path) -> None:

@@ -131,9 +131,8 @@ async def test_filters_options_edits_and_opinions_go_on_in_the_thread(tmp_path: 
             async with page.expect_request("**/api/feedback") as said:
                 await card.get_by_role("button", name="Send").click()
             body = (await said.value).post_data_json
-            assert (body["verdict"], body["comment"]) == (
-                "relevant", "The document answers; the passage that was shown doesn't. it is the table below"
-            )  # fmt: skip
+            said_of_it = {name: body[name] for name in ("verdict", "passage", "comment")}
+            assert said_of_it == {"verdict": "relevant", "passage": "wrong", "comment": "it is the table below"}
             await card.get_by_text("You have said what you think of this.").wait_for()
             await card.get_by_label("This result is").wait_for(state="hidden")
             await card.get_by_text("Say what you think of it").click()

@@ -15,7 +15,6 @@ from hive_agents.server import copilot, golden
 from hive_agents.server.api import checked
 from hive_agents.server.auth import ADMIN, OPERATOR, REVIEWER, Call
 from hive_agents.server.pages.chat import passages_of
-from hive_agents.server.pages.language import languages, texts
 from hive_agents.server.pages.machine import is_owner, require_owner
 from hive_agents.server.pages.settings import done_of
 from hive_agents.server.pages.view import Pages, seen_other
@@ -100,20 +99,9 @@ def feedback(call: Call) -> dict[str, Any]:
     by_hand = [one for one, split in measuring.items() if labels and split != "holdout"]
     decides = copilot.feedback_to_review(call)
     shown = {"items": page.items, "next_cursor": page.next_cursor, "status": status, "decides": decides}
-    beside = {one.id: _wrong_passage(one.comment) for one in page.items if one.verdict == "relevant"}
-    own = {item_id: words for item_id, words in beside.items() if words is not None}
-    results = {item_id: passages_of(one) for item_id, one in copilot.feedback_results(call, own).items()}
-    return shown | {"measuring": measuring, "by_hand": by_hand, "own": own, "results": results}
-
-
-def _wrong_passage(comment: str | None) -> str | None:
-    """Return the reader's own words where only the passage is wrong: the chat's sentence, in the language of its
-    page, says so before them."""
-    for language in sorted(languages()):
-        sentence = texts(language)["chat.wrong_passage_said"]
-        if comment is not None and comment.startswith(sentence):
-            return comment.removeprefix(sentence).strip()
-    return None
+    wrong = [one.id for one in page.items if one.passage]
+    results = {item_id: passages_of(one) for item_id, one in copilot.feedback_results(call, wrong).items()}
+    return shown | {"measuring": measuring, "by_hand": by_hand, "results": results}
 
 
 def _golden(call: Call) -> golden.Golden | None:

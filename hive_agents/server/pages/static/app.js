@@ -2,7 +2,7 @@
 //
 // A form or button with data-api="METHOD /path" sends its fields; data-then is the address to open afterwards,
 // data-reload the selector of an element to trigger "reload" on. A field with data-type="number", "boolean", "json" or
-// "list" is sent as such, one with "question" as the input of a run. What is chosen with data-comment is said before the comment.
+// "list" is sent as such, one with "question" as the input of a run. A choice with data-also sends its fields, too.
 (() => {
   "use strict";
 
@@ -158,17 +158,15 @@
 
   function valueOf(form, button) {
     const value = {};
-    const notes = []; // what a choice says that has no name of its own
     for (const field of form.elements) {
       if (!field.name || field.disabled || (field.type === "submit" && field !== button)) continue;
       if ((field.type === "checkbox" || field.type === "radio") && !field.checked) continue;
       if (field.value === "" && field.dataset.empty !== "keep") continue;
       const cast = CAST[field.dataset.type] || String;
       value[field.name] = cast(field.value);
-      notes.push(field.selectedOptions?.[0]?.dataset.comment);
+      Object.assign(value, JSON.parse(field.selectedOptions?.[0]?.dataset.also || "{}"));
     }
-    const note = notes.filter(Boolean).join(" ");
-    return note ? { ...value, comment: [note, value.comment].filter(Boolean).join(" ") } : value;
+    return value;
   }
 
   async function send(source, value) {
