@@ -229,6 +229,7 @@ def measure(call: CallContext, body: MeasureConfig) -> MeasuredConfig:
     evaluation = evaluate(call.workspace, stored.config, golden=part.golden, reader=viewer)
     record(call.workspace, stored.config, evaluation)
     value = evaluation.to_json(split=body.split, hide=part.hidden)
+    call.require_still()  # measuring takes minutes
     gate = ViewGate.of(call.workspace, call.principal)
     allowed = gate.allowed([hit["doc_id"] for query in value["queries"] for hit in query["hits"]])
     for query in value["queries"]:
@@ -249,6 +250,7 @@ def compare_configs(call: CallContext, body: Compare) -> Compared:
     value = comparison.to_json(hide=part.hidden)
     sides = {"a": comparison.a, "b": comparison.b}
     hits = {side: {one.query.id: [vars(hit) for hit in one.hits] for one in run.queries} for side, run in sides.items()}
+    call.require_still()
     gate = ViewGate.of(call.workspace, call.principal)
     relevant = {one.query.id: one.query.relevant for one in comparison.a.queries}
     allowed = gate.allowed([

@@ -141,3 +141,20 @@ async def test_a_token_counts_by_its_makers_rights_of_when_it_is_made(
     root = bearer(place, "root", "admin")
     listed = (await client.get("/api/tokens", headers=root)).json()["tokens"]
     assert "ghost" not in [one["user"] for one in listed]
+
+
+@pytest.mark.parametrize(("path", "body"), [("evaluate", {}), ("compare", {"b": "v1-naive"})])
+async def test_who_is_ended_while_it_is_measured_is_told_nothing(
+    place: Workspace, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, str]
+) -> None:
+    """It takes minutes, and the documents that were found were told to whoever had asked."""
+    let_dana(place, "operator")
+    who, real = bearer(place, "dana", "operator"), getattr(configs, path)
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        control.end_person(place, "dana", "acme", "user:root")
+        return real(*given, **named)
+
+    monkeypatch.setattr(configs, path, meanwhile)
+    answer = await client.post(f"/api/{path}", json=body, headers=who)
+    assert answer.status_code == 401
