@@ -62,11 +62,11 @@ def in_english(text: str) -> str:
     """
     distinct = {word.lower for word in words(text)}
     known = {code: len(distinct & function_words(code)) for code in LANGUAGES.values()}
-    known |= {code: count + len(distinct & _spoken(code)[2]) for code, count in known.items() if code != "en"}
+    known |= {code: count + len(distinct & _spoken(code).keys()) for code, count in known.items() if code != "en"}
     code = max(known, key=lambda each: (known[each], each == "en"))
     if code == "en":
         return text
-    phrases, english, _ = _spoken(code)
+    english = _spoken(code)
 
     def in_words(found: re.Match[str]) -> str:
         phrase = " ".join(re.split(r"[\W_]+", found[1].lower()))
@@ -75,25 +75,25 @@ def in_english(text: str) -> str:
         return found[0] if word is None else word + (" " if found[2] else "")
 
     text = _DECIMALS.sub(r"\1.\2", _GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), text))
-    return phrases.sub(in_words, text)
+    return _phrases(code).sub(in_words, text)
 
 
 @cache
-def _spoken(code: str) -> tuple[re.Pattern[str], Mapping[str, str], frozenset[str]]:
-    """Return the pattern of a language's words for lists, their English, and the single words among them.
-
-    A phrase that ends with " #" is read so before a number alone: "über 300".
-    """
-    english = {
+def _spoken(code: str) -> Mapping[str, str]:
+    """Return a language's words for lists with their English; "über #" is read so before a number alone."""
+    return {
         phrase: name
         for name, listed in language(code)["spoken"].items()
         for phrase in (listed.split() if isinstance(listed, str) else listed)
     }
-    longest = sorted({phrase.removesuffix(" #") for phrase in english}, key=len, reverse=True)
+
+
+@cache
+def _phrases(code: str) -> re.Pattern[str]:
+    longest = sorted({phrase.removesuffix(" #") for phrase in _spoken(code)}, key=len, reverse=True)
     alternatives = "|".join(r"[\W_]+".join(map(re.escape, phrase.split())) for phrase in longest)
-    single = frozenset(phrase for phrase in english if " " not in phrase)
     # The apostrophe of "d'Oslo" goes with the word before it.
-    return re.compile(rf"(?<!\w)({alternatives})(?:(['’])(?=\w)|(?!\w))", re.I), english, single
+    return re.compile(rf"(?<!\w)({alternatives})(?:(['’])(?=\w)|(?!\w))", re.I)
 
 
 @cache

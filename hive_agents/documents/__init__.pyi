@@ -5,7 +5,6 @@ from . import (
 from .analysis import (
     ANALYZER as ANALYZER,
     DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
-    SCRIPTS as SCRIPTS,
     exact as exact,
     exact_writings as exact_writings,
     found_words as found_words,
@@ -14,6 +13,7 @@ from .analysis import (
     language_of as language_of,
     languages as languages,
     names_in as names_in,
+    scripts as scripts,
     terms as terms,
     unmarked as unmarked,
     whole_writings as whole_writings,

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
@@ -45,9 +45,6 @@ def _marks() -> str:
 
 _JOINERS = "\u200c\u200d"
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
-# `\\w` has no vowel signs or tone marks, so that it would split words of Hindi or Thai.
-_MARK = re.compile(f"[{_marks()}]")
-_MARKED_WORD = re.compile(rf"[^\W_](?:[^\W_]|{_MARK.pattern})*(?:['’][^\W\d_](?:[^\W\d_]|{_MARK.pattern})*)?")
 # Chinese, Japanese and Korean characters: no spaces between words.
 _SIGNS = (
     r"[\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
@@ -55,17 +52,9 @@ _SIGNS = (
 )
 # Thai, Lao, Burmese and Khmer letters and digits: no spaces either.
 _LETTERS = r"[\u0e01-\u0e4e\u0e80-\u0ece\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u1780-\u17d3]"
-_UNSPACED = re.compile(rf"(?P<signs>{_SIGNS}+)|{_LETTERS}+")
-_PERHAPS_SPECIAL = re.compile(r"[\u0300-\u1aff\u200c\u200d\u3005-\U0010ffff]")
-"""All characters of `_UNSPACED` and `_MARK`, and others: faster to look for."""
-# A consonant with the vowel before it, its marks, a consonant stacked below and the vowels after it.
-_CLUSTER = re.compile(
-    rf"[\u0e40-\u0e44\u0ec0-\u0ec4]?.{_MARK.pattern}*(?:(?<=[\u1039\u17d2]).{_MARK.pattern}*)*"
-    r"[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]?"
-)
+_SPECIAL = re.compile(r"[^\x00-\u02ff\u1b00-\u200b\u200e-\u3004]")
+"""All characters of `scripts`, and others: faster to look for, and to make."""
 _WITHOUT_JOINERS = dict.fromkeys(map(ord, _JOINERS))
-SCRIPTS = {"mark": _MARK.pattern, "signs": _SIGNS, "letters": _LETTERS, "cluster": _CLUSTER.pattern}
-"""Patterns of scripts with marks and without spaces, for an analyzer of another engine."""
 
 _RUN = re.compile(r"(?<![^\W_])[^\W_]++(?:[._\-/:@,\\+]++[^\W_]++)+")
 _LONGEST_RUN = 40
@@ -105,15 +94,34 @@ def found_words(text: str) -> Iterator[re.Match[str]]:
 
 
 def _pattern_of(text: str) -> re.Pattern[str]:
-    marked = not text.isascii() and _PERHAPS_SPECIAL.search(text) is not None and _MARK.search(text) is not None
-    return _MARKED_WORD if marked else _WORD
+    return _script("word") if _has(text, "mark") else _WORD
 
 
 def is_special_writing(text: str) -> bool:
     """Return whether a text has letters with marks, or of a script without spaces, as in Hindi, Thai or Japanese."""
-    if _PERHAPS_SPECIAL.search(text) is None:
-        return False
-    return _UNSPACED.search(text) is not None or _MARK.search(text) is not None
+    return _has(text, "unspaced") or _has(text, "mark")
+
+
+def _has(text: str, script: str) -> bool:
+    return not text.isascii() and _SPECIAL.search(text) is not None and _script(script).search(text) is not None
+
+
+@cache
+def _script(name: str) -> re.Pattern[str]:
+    return re.compile(scripts()[name])
+
+
+@cache
+def scripts() -> Mapping[str, str]:
+    """Return patterns of scripts with marks and without spaces, which an analyzer of another engine needs, too."""
+    mark = f"[{_marks()}]"
+    # `\\w` has no vowel signs or tone marks, so that it would split words of Hindi or Thai.
+    word = rf"[^\W_](?:[^\W_]|{mark})*(?:['’][^\W\d_](?:[^\W\d_]|{mark})*)?"
+    # A consonant with the vowel before it, its marks, a consonant stacked below and the vowels after it.
+    cluster = rf"[\u0e40-\u0e44\u0ec0-\u0ec4]?.{mark}*(?:(?<=[\u1039\u17d2]).{mark}*)*"
+    cluster += r"[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]?"
+    unspaced = rf"(?P<signs>{_SIGNS}+)|{_LETTERS}+"
+    return {"mark": mark, "signs": _SIGNS, "letters": _LETTERS, "unspaced": unspaced, "word": word, "cluster": cluster}
 
 
 def exact(language: str) -> str:
@@ -150,7 +158,7 @@ def terms(text: str, analyzer: str = DEFAULT_LANGUAGE) -> list[str]:
     (['api', '数', '数组', '组', '组的', '的'], ['ล้าง', 'งห', 'หน้า', 'น้าจ', 'จอ'])
     """
     language = language_of(analyzer)
-    if text.isascii() or _UNSPACED.search(text) is None:
+    if not _has(text, "unspaced"):
         found = [_stem(word, language) for word in words(text)]
     else:
         found = [term for word in words(text) for term in _parts(word, language)]
@@ -237,7 +245,7 @@ def _unaccented(word: str) -> str:
 def _parts(word: str, language: str) -> Iterator[str]:
     """Yield the terms of a word that may mix scripts with and without spaces."""
     end = 0
-    for run in _UNSPACED.finditer(word):
+    for run in _script("unspaced").finditer(word):
         if end < run.start():
             yield _stem(word[end : run.start()], language)
         end = run.end()
@@ -254,7 +262,7 @@ def _signs(run: str) -> Iterator[str]:
 
 
 def _clusters(run: str) -> Iterator[str]:
-    clusters = _CLUSTER.findall(run)
+    clusters = _script("cluster").findall(run)
     yield from map("".join, pairwise(clusters)) if len(clusters) > 1 else clusters
 
 

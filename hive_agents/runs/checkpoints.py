@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
-from importlib.metadata import entry_points
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -356,9 +356,6 @@ def _serializer() -> JsonPlusSerializer:
     return JsonPlusSerializer(pickle_fallback=False, allowed_json_modules=None, allowed_msgpack_modules=None)
 
 
-GROUP = "hive_agents.graphs"
-
-
 def load_graph(name: str, checkpointer: Any = None) -> Any:
     """Return the compiled graph `name`, with a checkpointer if one is given.
 
@@ -370,7 +367,8 @@ def load_graph(name: str, checkpointer: Any = None) -> Any:
 
 @cache
 def _installed(name: str) -> Any:
-    found = next((point for point in entry_points(group=GROUP) if point.name == name), None)
-    if found is None:
-        raise HiveError.of("HIVE-411", f'no graph "{name}" is installed', fix="install hive-agents with pip")
+    try:
+        (found,) = distribution("hive-agents").entry_points.select(group="hive_agents.graphs", name=name)
+    except (PackageNotFoundError, ValueError):
+        raise HiveError.of("HIVE-411", f'no graph "{name}" is installed', fix="install hive-agents with pip") from None
     return found.load()
