@@ -322,7 +322,10 @@ async def test_by_keyboard_a_search_is_started_and_stopped_and_what_another_foun
             await page.keyboard.press("Enter")
             await page.wait_for_url("**/optimize/r*")
             await reached(page, "button.danger")
-            await page.keyboard.press("Enter")
+            async with page.expect_event("dialog") as asked:
+                page.once("dialog", lambda dialog: dialog.accept())
+                await page.keyboard.press("Enter")
+            assert (await asked.value).message == "Stop this run?"
             await page.get_by_role("button", name="Go on").wait_for()
             await page.goto("/optimize")
             await skipped(page, "#searches")
