@@ -12,10 +12,9 @@ from hive_agents.base.files import Count, Format
 from hive_agents.goals import Goal, goal_type_of
 from hive_agents.goals.expressions import ExpressionError
 from hive_agents.judging.case import Case, HoldReason, ids_of
-from hive_agents.judging.certify import decides
 from hive_agents.judging.criteria import score_criteria
 from hive_agents.judging.deadline import must_end
-from hive_agents.judging.decisions import ESCALATE_ALL, THEN, THRESHOLD_REASONS, UNTYPED, storable
+from hive_agents.judging.decisions import ESCALATE_ALL, THEN, THRESHOLD_REASONS, UNTYPED, decides, storable
 from hive_agents.judging.evaluators import (
     Abstention,
     Evaluator,
@@ -236,8 +235,9 @@ class HybridJudge:
         if self._stronger is None or found.escalation_reason not in THRESHOLD_REASONS:
             return found
         again = await self._stronger._by_evaluators(case, context)
-        # It stands in for the ones that weren't sure: what another one was sure of is still said.
-        sure = {each.action for each in verdicts if decides(each.confidence, self.threshold(goal_type), bins)}
+        # It stands in for the one that wasn't sure: what the others are sure of is still said.
+        others, least = [each for each in verdicts if each is not weakest], self.threshold(goal_type)
+        sure = {each.action for each in others if decides(each.confidence, least, bins)}
         if again.action is JudgmentAction.ACCEPT and sure - {again.action}:
             again = case.escalate("panel_disagreement", f"The panel says {', '.join(sure)}.", weakest.confidence)
         return again.model_copy(update={"asked_again": True})

@@ -64,6 +64,19 @@ async def test_what_the_check_does_not_refuse_is_a_stronger_models_to_accept() -
         assert (found.action, found.asked_again) == (JudgmentAction.ACCEPT, True)
 
 
+async def test_a_stronger_model_stands_in_for_one_that_drifts_and_not_for_the_check_beside_it() -> None:
+    sure, stronger = SENDS_BACK | {"confidence": 0.95}, HybridJudge(llm=Told(lambda *_: say(OBEYS)))
+    for answer, panel, accepted in [
+        ("The rotor is kept for 4 years [1].", [], True),
+        ("The rotor is kept for 4 years [1].", [veto("english")], True),
+        ("It is kept for 9 years [1].", [veto("english")], False),
+    ]:
+        first = Told(lambda *_: say(sure))
+        judge = HybridJudge(llm=first, panel=panel, holds={None: "drift"}, stronger=stronger)
+        found = await judge.evaluate(GOAL, judged(SAID, answer))
+        assert ((found.action is JudgmentAction.ACCEPT), found.asked_again) == (accepted, True)
+
+
 BROKEN = {"constraints": [{"id": "sober", "description": "no orders", "check": "'PWNED' not in result['text']"}]}
 MISSED = {
     "success_criteria": [
