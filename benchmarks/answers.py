@@ -33,7 +33,7 @@ from hive_agents.access import Asker, Principal, known_principal
 from hive_agents.cli.sample import init_workspace
 from hive_agents.copilot import Request
 from hive_agents.copilot.chat import Chat
-from hive_agents.sync import import_documents
+from hive_agents.sync.importing import import_documents
 
 HERE = Path(__file__).parent
 FETCH = HERE.parent / "examples" / "django_docs" / "fetch.py"

@@ -26,8 +26,7 @@ from hive_agents.cli.sample import init_workspace
 from hive_agents.copilot import Request, TurnSession
 from hive_agents.copilot.drafting import interleaved, results_under
 from hive_agents.evaluation import GoldenSet, load_golden
-from hive_agents.gate import team_draft
-from hive_agents.gate.interleaving import ALARM, e_value
+from hive_agents.gate.interleaving import ALARM, e_value, team_draft
 from hive_agents.ranking import RetrievalConfig, SearchEngine, StoredConfig, find_config, parse_config
 
 LOOKS = 0.75

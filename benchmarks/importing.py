@@ -27,7 +27,7 @@ from hive_agents.cli.sample import init_workspace
 from hive_agents.ranking import build_index
 from hive_agents.readers import KINDS
 from hive_agents.store import connected
-from hive_agents.sync import import_documents
+from hive_agents.sync.importing import import_documents
 
 WITHOUT_MODEL = '[models]\nembedding = "none"\n'
 MOST_SECONDS = 60.0  # a 5,000 documents, without embedding

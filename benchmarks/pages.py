@@ -24,7 +24,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from hive_agents.access import known_principal, login_code  # noqa: E402
+from hive_agents.access import known_principal  # noqa: E402
+from hive_agents.access.logins import login_code  # noqa: E402
 from tests.pages.browser import chromium, signed_in, window  # noqa: E402
 from tests.pages.crowd import many_requests, many_runs, many_threads  # noqa: E402
 from tests.pages.filled import EVERYTHING, addresses, administered, filled, search  # noqa: E402

@@ -27,18 +27,10 @@ from typing import Any
 
 from benchmarks.shown_by_office import shown
 from benchmarks.shown_words import OFFICE, ORACLES, Told, pages, rendered, saved, words
-from hive_agents.readers import (
-    READERS,
-    convert_bytes,
-    from_html,
-    from_mail,
-    from_markdown,
-    from_pdf,
-    html_shown,
-    kind_of,
-)
-from hive_agents.readers.conversion import converted
+from hive_agents.readers import from_html, from_mail, from_markdown, from_pdf, html_shown, kind_of
+from hive_agents.readers.conversion import convert_bytes, converted
 from hive_agents.readers.imported import ImportFailure
+from hive_agents.readers.registry import READERS
 
 KINDS = ("html", "pdf", "docx", "xlsx", "pptx", "odt", "ods", "odp", "csv", "mail", "markdown", "rst", "text")
 LEAST_SHARE = 0.995

@@ -15,7 +15,8 @@ from pathlib import Path
 from hive_agents import Workspace
 from hive_agents.cli.sample import init_workspace
 from hive_agents.evaluation import load_golden
-from hive_agents.optimizer import Costs, DocumentQuestion, config_ways, document_ways
+from hive_agents.optimizer import document_ways
+from hive_agents.optimizer.why import Costs, DocumentQuestion, config_ways
 from hive_agents.ranking import find_config
 
 

@@ -17,22 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 
-from hive_agents.agents import (
-    STEPS,
-    AgentSession,
-    AgentSpec,
-    End,
-    GoalVerdict,
-    NodeWork,
-    Update,
-    before_each,
-    conclude,
-    joined,
-    losses,
-    owed,
-    reachable,
-    ways_on,
-)
+from hive_agents.agents import STEPS, AgentSession, AgentSpec, NodeWork, goal_judge, node_end, spec
 from hive_agents.models import span
 
 GOAL, PERSON = "GOAL", "PERSON"
@@ -41,15 +26,15 @@ GOAL, PERSON = "GOAL", "PERSON"
 
 class AgentState(TypedDict, total=False):
     run_id: str
-    ends: Annotated[list[End], joined]
-    verdicts: list[GoalVerdict]
+    ends: Annotated[list[node_end.End], node_end.joined]
+    verdicts: list[node_end.GoalVerdict]
     asked: list[str]  # requests about the goal that wait for a person
     outcome: dict[str, Any]
 
 
 class LoopState(TypedDict, total=False):
-    ends: Annotated[list[End], joined]
-    verdicts: list[GoalVerdict]
+    ends: Annotated[list[node_end.End], node_end.joined]
+    verdicts: list[node_end.GoalVerdict]
     iteration: int
     since: int  # the iteration at which a person last let the node go on
     tool_calls: int
@@ -63,7 +48,7 @@ class LoopState(TypedDict, total=False):
 
 
 class LoopEnd(TypedDict, total=False):
-    ends: Annotated[list[End], joined]
+    ends: Annotated[list[node_end.End], node_end.joined]
 
 
 WAYS = {
@@ -77,12 +62,12 @@ WAYS = {
 
 def is_cut_off(state: AgentState | LoopState, before: frozenset[str]) -> bool:
     """Return whether a node is skipped because a node in `before` has failed."""
-    return any(end["node"] in before for end in losses(state.get("ends", []), state.get("verdicts", [])))
+    return any(end["node"] in before for end in goal_judge.losses(state.get("ends", []), state.get("verdicts", [])))
 
 
 def is_early(id: str, state: AgentState | LoopState, before: frozenset[str]) -> bool:
     """Return whether a node has to wait for a node in `before` that is due, too."""
-    due = owed(state.get("ends", []), state.get("verdicts", []))
+    due = goal_judge.owed(state.get("ends", []), state.get("verdicts", []))
     return id in due and not due.isdisjoint(before)
 
 
@@ -94,7 +79,7 @@ def step(id: str, name: str, before: frozenset[str]) -> Any:
             return Command(goto=END)
         node = runtime.context.agent.node(id)
         work = NodeWork.of(runtime.context, node, state.get("ends", []), state.get("verdicts", []))
-        update: Update = {"next": name}
+        update: node_end.Update = {"next": name}
         while True:
             at = update["next"]
             with span(f"node {id}", hive__step=at):
@@ -124,11 +109,11 @@ def loop(
     return builder.compile()
 
 
-async def goal(state: AgentState, runtime: Runtime[AgentSession]) -> Update:
-    return await conclude(runtime.context, state["ends"], state.get("verdicts", []))
+async def goal(state: AgentState, runtime: Runtime[AgentSession]) -> node_end.Update:
+    return await goal_judge.conclude(runtime.context, state["ends"], state.get("verdicts", []))
 
 
-async def person(state: AgentState) -> Update:
+async def person(state: AgentState) -> node_end.Update:
     interrupt({"approval_ids": state["asked"]})
     return {"asked": []}
 
@@ -162,8 +147,8 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, agent: AgentSpec) -> Self:
-        ids = reachable(agent, [agent.entry])
-        targets = {id: tuple(names) for id, names in ways_on(agent).items()}
+        ids = spec.reachable(agent, [agent.entry])
+        targets = {id: tuple(names) for id, names in spec.ways_on(agent).items()}
         sources = {id: {edge.source for edge in agent.edges if edge.target == id} for id in ids}
         nodes = (node.id for node in agent.nodes if node.id in ids)
         return cls(agent.entry, tuple((id, targets[id], len(sources[id]) > 1) for id in nodes))
@@ -185,7 +170,7 @@ def _compiled(shape: Shape) -> CompiledStateGraph[AgentState, AgentSession, Agen
 
 def _built(shape: Shape) -> StateGraph[AgentState, AgentSession, AgentState, AgentState]:
     builder = StateGraph(AgentState, context_schema=AgentSession)
-    ancestors = before_each(shape.entry, {id: targets for id, targets, _ in shape.nodes})
+    ancestors = spec.before_each(shape.entry, {id: targets for id, targets, _ in shape.nodes})
     for id, targets, several in shape.nodes:
         # A node that several nodes lead to waits for all of its ancestors. It doesn't begin when one of them failed:
         # a retried run would reuse its results, which were based on incomplete input.

@@ -13,7 +13,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from hive_agents.supervision.health import JudgeContext, assess, detect, observe, remember, tell
+from hive_agents.supervision.health import JudgeContext, steps
 
 
 class JudgeState(TypedDict, total=False):
@@ -25,7 +25,7 @@ class JudgeState(TypedDict, total=False):
 Update = dict[str, Any]
 Step = Callable[[JudgeContext, JudgeState], Awaitable[Update]]
 
-STEPS: tuple[Step, ...] = (observe, detect, assess, tell, remember)
+STEPS: tuple[Step, ...] = (steps.observe, steps.detect, steps.assess, steps.tell, steps.remember)
 
 
 def node(step: Step) -> Any:

@@ -14,17 +14,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from hive_agents.copilot import (
-    CopilotContext,
-    TurnSession,
-    finalize,
-    permission_gate,
-    rerank,
-    retrieve,
-    retrieves,
-    rewrite,
-    route,
-)
+from hive_agents.copilot import CopilotContext, TurnSession, finalize, steps
 
 
 class WorkerState(TypedDict, total=False):
@@ -45,7 +35,7 @@ class WorkerState(TypedDict, total=False):
 Update = dict[str, Any]
 Step = Callable[[TurnSession, WorkerState], Awaitable[Update]]
 
-STEPS: tuple[Step, ...] = (rewrite, route, retrieve, rerank, permission_gate, finalize)
+STEPS: tuple[Step, ...] = (steps.rewrite, steps.route, steps.retrieve, steps.rerank, steps.permission_gate, finalize)
 
 
 def node(step: Step) -> Any:
@@ -61,7 +51,7 @@ def node(step: Step) -> Any:
 
 # Asynchronous only because LangGraph runs plain functions in threads.
 async def strategy(state: WorkerState) -> Literal["retrieve", "finalize"]:
-    return "retrieve" if retrieves(state) else "finalize"
+    return "retrieve" if steps.retrieves(state) else "finalize"
 
 
 async def enough(state: WorkerState) -> Literal["retrieve", "finalize"]:

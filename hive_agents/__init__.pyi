@@ -74,7 +74,7 @@ from .goals import (
 from .host import (
     Host as Host,
 )
-from .index import (
+from .index.indexing import (
     IndexReport as IndexReport,
 )
 from .judging import (
@@ -120,5 +120,7 @@ from .ranking.searchable import (
 )
 from .sync import (
     ImportReport as ImportReport,
+)
+from .sync.importing import (
     import_documents as import_documents,
 )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.host import move_records
+from hive_agents.host.moving import move_records
 from hive_agents.store import audit, connected, database, postgres, transaction
 from hive_agents.store.copying import clear_records, record_tables
 from hive_agents.workspace.workspace import RemoteDatabase

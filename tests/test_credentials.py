@@ -20,7 +20,8 @@ from cryptography.fernet import Fernet
 from typer.testing import CliRunner
 
 from hive_agents import Workspace
-from hive_agents.agents import AgentSpec, ToolContext, ToolRegistry, check_agent
+from hive_agents.agents import AgentSpec, ToolContext, ToolRegistry
+from hive_agents.agents.verify import check_agent
 from hive_agents.base.errors import HiveError
 from hive_agents.cli import credentials as commands
 from hive_agents.events.bus import EventBus

@@ -19,7 +19,8 @@ from hive_agents.access.keys import local_key
 from hive_agents.base.files import atomic_write
 from hive_agents.memory import AcceptedNote, AcceptedNotes, AgentMemory, DataFiles, Spillover, ToolResult
 from hive_agents.models.abilities import AbilityFile
-from hive_agents.store import FileChange, audit, digest_of, write_changes
+from hive_agents.store import FileChange, audit
+from hive_agents.store.edits import digest_of, write_changes
 from hive_agents.workspace.credentials import CredentialStore
 
 PROCESSES, TIMES = 2, 6

@@ -1,3 +1,8 @@
+from . import (
+    logins as logins,
+    proofs as proofs,
+    service as service,
+)
 from .editing import (
     access_change as access_change,
     grant_change as grant_change,
@@ -7,21 +12,6 @@ from .keys import (
     keys_of as keys_of,
     local_key as local_key,
     uses_local_key as uses_local_key,
-)
-from .logins import (
-    SESSION_SECONDS as SESSION_SECONDS,
-    SIGN_IN_SECONDS as SIGN_IN_SECONDS,
-    ProvidedSession as ProvidedSession,
-    begin_session as begin_session,
-    begin_sign_in as begin_sign_in,
-    end_session as end_session,
-    end_sign_in as end_sign_in,
-    hold_session as hold_session,
-    is_of_provider as is_of_provider,
-    login_code as login_code,
-    owner_token as owner_token,
-    session_of_provider as session_of_provider,
-    session_of_token as session_of_token,
 )
 from .principal import (
     LOCAL_TENANT as LOCAL_TENANT,
@@ -36,11 +26,7 @@ from .principal import (
     owner as owner,
 )
 from .proofs import (
-    end_all as end_all,
-    forget_expired as forget_expired,
     issued_tokens as issued_tokens,
-    take_requests as take_requests,
-    tell_streams as tell_streams,
 )
 from .remote import (
     RemotePermissions as RemotePermissions,
@@ -56,9 +42,6 @@ from .rules import (
     known_principal as known_principal,
 )
 from .service import (
-    CurrentLabels as CurrentLabels,
-    PermissionService as PermissionService,
-    TurnGate as TurnGate,
     ViewGate as ViewGate,
     labels_in_file as labels_in_file,
     permissions_of as permissions_of,

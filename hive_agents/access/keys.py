@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hive_agents.base import HiveError, NoSecret, WrongUsage
 from hive_agents.base.files import atomic_write, locked, read_bytes
-from hive_agents.workspace import Workspace, credentials, machine, may_sign, require_trust
+from hive_agents.workspace import Workspace, credentials, machine, require_trust, trusted
 
 if TYPE_CHECKING:
     from hive_agents.workspace.credentials import Secret
@@ -157,7 +157,7 @@ def resolve(workspace: Workspace, kid: str, ref: str) -> bytes:
     Raises: HIVE-417 where it is missing, or in a variable that isn't for it, HIVE-411 without the keyring package,
     HIVE-409 for an invalid reference.
     """
-    if (variable := ref.removeprefix("env:")) not in ("", ref) and not may_sign(variable):
+    if (variable := ref.removeprefix("env:")) not in ("", ref) and not trusted.may_sign(variable):
         # Others may know what the variable holds, as they know PATH.
         why = f"{ref} is not named for a secret that signs tokens"
         raise unfit(kid, why, f"name it HIVE_…, or, if nobody knows it, run `hive trust --allow-env {variable}`")

@@ -1,6 +1,12 @@
 from . import (
     deployed as deployed,
     deployment as deployment,
+    draft as draft,
+    goal_judge as goal_judge,
+    mcp_servers as mcp_servers,
+    node_end as node_end,
+    spec as spec,
+    verify as verify,
 )
 from .config_tools import (
     propose_config as propose_config,
@@ -18,14 +24,6 @@ from .deployed import (
 from .deployment import (
     AgentDeployment as AgentDeployment,
 )
-from .draft import (
-    AgentDraft as AgentDraft,
-    agent_file as agent_file,
-    changed_agent as changed_agent,
-    draft_of as draft_of,
-    drafted_agent as drafted_agent,
-    removed_agent as removed_agent,
-)
 from .effects import (
     Done as Done,
     Effects as Effects,
@@ -33,29 +31,13 @@ from .effects import (
 from .evaluation import (
     evaluate_agent as evaluate_agent,
 )
-from .goal_judge import (
-    conclude as conclude,
-    losses as losses,
-    owed as owed,
-)
 from .input import (
     RunValue as RunValue,
     accepted_input as accepted_input,
     require_agent_run as require_agent_run,
 )
-from .mcp_servers import (
-    announced as announced,
-    read_resource as read_resource,
-    server_resources as server_resources,
-)
 from .new_agent import (
     new_agent as new_agent,
-)
-from .node_end import (
-    End as End,
-    GoalVerdict as GoalVerdict,
-    Update as Update,
-    joined as joined,
 )
 from .node_loop import (
     STEPS as STEPS,
@@ -99,13 +81,8 @@ from .session import (
 )
 from .spec import (
     AgentSpec as AgentSpec,
-    agent_ids as agent_ids,
-    before_each as before_each,
-    load_agent as load_agent,
-    reachable as reachable,
     read_agent as read_agent,
     sub_agent_nodes as sub_agent_nodes,
-    ways_on as ways_on,
 )
 from .steps import (
     steps_of as steps_of,
@@ -120,11 +97,6 @@ from .tool import (
 from .tools import (
     ToolRegistry as ToolRegistry,
     Tools as Tools,
-)
-from .verify import (
-    check_agent as check_agent,
-    flowchart as flowchart,
-    sound_agent as sound_agent,
 )
 from .viewing import (
     RunView as RunView,

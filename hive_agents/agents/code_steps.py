@@ -26,7 +26,7 @@ from hive_agents.agents.sub_agents import NodeLoop, delegated
 from hive_agents.agents.tool import HERE, Call, Tool, answered
 from hive_agents.agents.tools import ToolRegistry, Tools
 from hive_agents.base import HiveError, RightsWithdrawn, WorkerFault, sha256
-from hive_agents.runs import LeaseLost, on_its_own
+from hive_agents.runs import LeaseLost, checkpoints
 
 T = TypeVar("T")
 CHANGED = "HIVE-436"
@@ -271,7 +271,7 @@ def _end(node: str, visit: int) -> End:
 
 
 async def _graph_outputs(graph: Any, inputs: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    state = await on_its_own(graph, dict(inputs))
+    state = await checkpoints.on_its_own(graph, dict(inputs))
     if "__interrupt__" in state:
         fix = "let an effect with `ask` be what a person decides"
         raise HiveError.of("HIVE-422", "the graph stopped at an interrupt, which nobody answers here", fix=fix)

@@ -14,7 +14,7 @@ from typing import Any
 
 from hive_agents.base import sha256
 from hive_agents.base.files import Exceeded, atomic_write, guarded, read_bytes
-from hive_agents.workspace import TrustStatus, Workspace, pins_file
+from hive_agents.workspace import Workspace, trusted
 
 MOST_TOOLS, MOST_PAGES = 256, 50
 MOST_LISTED = 2_000_000
@@ -72,7 +72,7 @@ class Announced:
     """A tool of a server beside what is pinned of it; of a `changed` one `text` is the difference."""
 
     name: str
-    status: TrustStatus
+    status: trusted.TrustStatus
     text: str
 
 
@@ -80,7 +80,7 @@ def pins(workspace: Workspace, server: str, settings: str) -> dict[str, str] | N
     """Return the pinned text of each tool of a server; None for one that wasn't reached since these settings were
     trusted. A damaged record pins nothing, so that no tool is as it was trusted."""
     try:
-        record = json.loads(read_bytes(pins_file(workspace, server)))
+        record = json.loads(read_bytes(trusted.pins_file(workspace, server)))
         if record["settings"] != sha256(settings):
             return None
         return {name: ListedTool.parsed(text).text for name, text in record["tools"].items()}
@@ -93,7 +93,7 @@ def pins(workspace: Workspace, server: str, settings: str) -> dict[str, str] | N
 def pin(workspace: Workspace, server: str, settings: str, tools: Iterable[ListedTool]) -> None:
     """Record the tools of a server as trusted. Raises: HIVE-403."""
     record = {"settings": sha256(settings), "tools": {tool.name: tool.text for tool in tools}}
-    atomic_write(pins_file(workspace, server), json.dumps(record, indent=1).encode(), mode=0o600)
+    atomic_write(trusted.pins_file(workspace, server), json.dumps(record, indent=1).encode(), mode=0o600)
 
 
 def compared(pinned: Mapping[str, str], tools: Iterable[ListedTool]) -> list[Announced]:

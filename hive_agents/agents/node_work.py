@@ -22,11 +22,9 @@ from hive_agents.memory import (
     DataBuffer,
     DataFiles,
     OutputAccumulator,
-    Phase,
     Spillover,
-    build_prompt,
     folder_name,
-    narrative,
+    onion,
     pretty,
 )
 from hive_agents.runs import RunStore
@@ -190,11 +188,11 @@ class NodeWork:
         if self.in_code:  # the same in each call, so that a provider's cache of prompts holds it
             listed = "\n".join(f"- {file.name}" for file in self.files.list()) if self.needs_files else ""
             return "\n\n".join(filter(None, [self.identity, focus, listed and f"DATA FILES:\n{listed}"]))
-        path = [Phase(end["node"], end["status"], tuple(end["outputs"])) for end in self.ends]
-        return build_prompt(
+        path = [onion.Phase(end["node"], end["status"], tuple(end["outputs"])) for end in self.ends]
+        return onion.build_prompt(
             self.session.workspace,
             identity=self.identity,
-            narrative=narrative(path, self.viewed(self.buffer.read_all("execution"))),
+            narrative=onion.narrative(path, self.viewed(self.buffer.read_all("execution"))),
             focus=focus,
             memory=self.notes,
             files=self.files.list(),

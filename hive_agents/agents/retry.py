@@ -13,7 +13,7 @@ from hive_agents.agents.input import RunValue, require_agent_run
 from hive_agents.agents.node_end import GoalVerdict
 from hive_agents.agents.spec import reachable
 from hive_agents.base import HiveError
-from hive_agents.runs import AGENT_GRAPH, RunRow, RunStore, async_checkpointer, leases_of
+from hive_agents.runs import AGENT_GRAPH, RunRow, RunStore, checkpoints, leases_of
 from hive_agents.store import connected, transaction
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def _prepared(workspace: Workspace, row: RunRow, lease: Lease, node: str |
     effects = Effects(workspace, row.run_id, Budget(value.limits), lease=lease)
     graphs = import_module(f"graphs.{AGENT_GRAPH}")
     config: Any = {"configurable": {"thread_id": row.run_id}}
-    async with async_checkpointer(workspace, lease) as saver:
+    async with checkpoints.async_checkpointer(workspace, lease) as saver:
         graph = graphs.build(value.agent).compile(checkpointer=saver)
         snapshot = await graph.aget_state(config)
         ends, verdicts = snapshot.values.get("ends", []), snapshot.values.get("verdicts", [])

@@ -28,7 +28,7 @@ from hive_agents.goals import Goal, load_goal
 from hive_agents.judging import Runtime, load_rules
 from hive_agents.models import Chain, Line, Script, open_chain, require_prices
 from hive_agents.runs import AGENT_GRAPH, Lease, Limits, Run, RunOutcome, RunRow, RunStore, leases_of, new_run_id, say
-from hive_agents.workspace import Workspace, is_trusted_model
+from hive_agents.workspace import Workspace, trusted
 from hive_agents.workspace.settings import Role
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ class RunModels:
     def _open_script(self, name: str) -> None:
         provider, _, file = name.partition(":")
         path = Path(os.path.abspath(self._workspace.root / file))
-        known = path in self._scripts or not is_trusted_model(self._workspace, name)  # open_chain refuses it
+        known = path in self._scripts or not trusted.is_trusted_model(self._workspace, name)  # open_chain refuses it
         if provider == "scripted" and file.strip() and not known:
             self._scripts[path] = _RunScript(path, file, self._used.setdefault(self._workspace.relative(path), []))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from hive_agents import index, ranking
-from hive_agents.access import RESERVED, AccessLabels, CurrentLabels, PermissionService, Principal, permissions_of
+from hive_agents.access import RESERVED, AccessLabels, Principal, permissions_of, service
 from hive_agents.agents.tool import ToolContext
 from hive_agents.base import HiveError
 from hive_agents.workspace import Workspace
@@ -105,11 +105,11 @@ def scoped_search(engine: SearchEngine, principal: Principal, query: str, filter
     def search(index: SqliteIndex) -> Ranking:
         scope = _scope(engine, index, permissions, principal)
         config = _narrowed(active, filters, scope, permissions)
-        candidates = ranking.retrieve(scope, query, config)
+        candidates = ranking.stages.retrieve(scope, query, config)
         if config.rerank.enabled:
             viewed = partial(_viewed, permissions, principal)
             candidates = engine.rerank(scope, candidates, config, allowed=viewed)
-        return ranking.present(scope, ranking.finish(candidates, config), config)
+        return ranking.present(scope, ranking.stages.finish(candidates, config), config)
 
     found = engine.with_index(active.collection, search)
     allowed = _viewed(permissions, principal, [hit.doc_id for hit in found.hits])
@@ -125,16 +125,16 @@ def _reader(context: ToolContext) -> Principal:
 
 
 def _scope(
-    engine: SearchEngine, index: SqliteIndex, permissions: PermissionService, principal: Principal
+    engine: SearchEngine, index: SqliteIndex, permissions: service.PermissionService, principal: Principal
 ) -> ScopedIndex:
     """Return the part of an index that the principal may view, by the current labels of its documents."""
     indexed = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
-    documents = CurrentLabels(engine.workspace, indexed, index.is_as_indexed).now()
+    documents = service.CurrentLabels(engine.workspace, indexed, index.is_as_indexed).now()
     return index.within(permissions.scope(principal, documents), owner=(principal.tenant, principal.user))
 
 
 def _narrowed(
-    config: RetrievalConfig, filters: Sequence[str], scope: ScopedIndex, permissions: PermissionService
+    config: RetrievalConfig, filters: Sequence[str], scope: ScopedIndex, permissions: service.PermissionService
 ) -> RetrievalConfig:
     """Return the config with these filters added."""
     fields = {name: field.type for name, field in scope.collection.fields.items() if name not in RESERVED}
@@ -150,7 +150,7 @@ def _narrowed(
     return config.model_copy(update={"filters": config.filters | added})
 
 
-def _viewed(permissions: PermissionService, principal: Principal, doc_ids: Sequence[str]) -> Collection[str]:
+def _viewed(permissions: service.PermissionService, principal: Principal, doc_ids: Sequence[str]) -> Collection[str]:
     """Return the ids that the service allows now; none where it fails."""
     try:
         return permissions.view(principal, sorted(set(doc_ids))) if doc_ids else ()

@@ -1,4 +1,5 @@
 from . import (
+    resources as resources,
     schemas as schemas,
 )
 from .errors import (
@@ -31,10 +32,7 @@ from .once import (
     cached_property as cached_property,
 )
 from .resources import (
-    KINDS as KINDS,
     bundled as bundled,
-    documented as documented,
-    json_schema as json_schema,
 )
 from .text import (
     UNSEEN as UNSEEN,

@@ -173,17 +173,17 @@ def new(surface: Surface, name: Annotated[str, typer.Argument(help="Its name: a-
 @with_surface()
 def graph(surface: Surface, agent: AgentArgument) -> None:
     """Draw an agent as a Mermaid flowchart, which most Markdown viewers show."""
-    from hive_agents.agents import flowchart, require_agent, serving_agent
+    from hive_agents.agents import require_agent, serving_agent, verify
 
     require_agent(surface.workspace, agent)
     spec, _ = serving_agent(surface.workspace, agent)
-    chart = flowchart(spec)
+    chart = verify.flowchart(spec)
     surface.show({"agent": agent, "mermaid": chart}, *chart.splitlines())
 
 
 def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Diagnostic]]:
     """Return the agent that serves, None if it can't be read; whether it was deployed; and what checks found."""
-    from hive_agents.agents import check_agent, serving_agent
+    from hive_agents.agents import serving_agent, verify
     from hive_agents.base import HiveError
 
     try:
@@ -191,21 +191,21 @@ def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Di
     except HiveError as error:
         return None, False, error.diagnostics
     if row is not None:
-        return agent, True, check_agent(agent, place)
+        return agent, True, verify.check_agent(agent, place)
     agent_in_file, findings = _checked(place, id)
     return agent_in_file, False, findings
 
 
 def _checked(place: Workspace, id: str) -> tuple[AgentSpec | None, list[Diagnostic]]:
     """Return the agent of the file, None if it can't be read, and what checks found."""
-    from hive_agents.agents import check_agent, read_agent
+    from hive_agents.agents import read_agent, verify
     from hive_agents.base import HiveError
 
     try:
         agent, text = read_agent(place, id)
     except HiveError as error:
         return None, error.diagnostics
-    return agent, check_agent(agent, place, file=f"agents/{id}.json", text=text)
+    return agent, verify.check_agent(agent, place, file=f"agents/{id}.json", text=text)
 
 
 def _edited(warnings: list[Diagnostic]) -> bool:

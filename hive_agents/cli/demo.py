@@ -196,13 +196,15 @@ class Story:
         from json import dumps
 
         from hive_agents.access import known_principal
-        from hive_agents.agents import AgentRun, load_agent
+        from hive_agents.agents import AgentRun, spec
         from hive_agents.cli.run import RunOutput, parts
         from hive_agents.runs import RunStore
 
         why = "an agent does it with tools; its model reads from a script here, and before the gate it asks a person"
         self.step(f"hive run optimizer --input '{dumps(REQUEST)}' --as root", why)
-        agent = load_agent(self.workspace, "optimizer").model_copy(update={"model": "scripted:scripts/optimizer.jsonl"})
+        agent = spec.load_agent(self.workspace, "optimizer").model_copy(
+            update={"model": "scripted:scripts/optimizer.jsonl"}
+        )
         run = AgentRun.start(self.workspace, agent, REQUEST, principal=known_principal(self.workspace, "root"))
         if not self.silent:
             run.on_event = RunOutput(set()).event

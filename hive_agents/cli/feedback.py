@@ -10,7 +10,7 @@ from hive_agents.base import safe_line, safe_text
 from hive_agents.cli.surface import Surface, count, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.copilot import FeedbackQueue, Item, Opinion
+    from hive_agents.copilot import feedback
 
 app = typer.Typer(help="Readers' opinions on results, which another person reviews.", no_args_is_help=True)
 WHO_ACTS = "Act as USER (default: HIVE_TOKEN's)."
@@ -39,9 +39,9 @@ def add(
 ) -> None:
     """Rate a result of one of your turns, or its answer by a model."""
     from hive_agents.base import HiveError
-    from hive_agents.copilot import ANSWER_VERDICTS, VERDICTS
+    from hive_agents.copilot import feedback
 
-    verdicts: tuple[Opinion, ...] = ANSWER_VERDICTS if answer else VERDICTS
+    verdicts: tuple[feedback.Opinion, ...] = feedback.ANSWER_VERDICTS if answer else feedback.VERDICTS
     chosen = next((name for name in verdicts if name == verdict.lower()), None)
     if chosen is None or (result is not None) + (doc is not None) + answer != 1:
         fix = f"--verdict is one of {', '.join(verdicts)}; name what it is of by --result N, --doc DOC or --answer"
@@ -92,16 +92,16 @@ def review(
     surface.show({"items": [item.to_json()]}, f"{item.id} is {item.status}{effect}")
 
 
-def _queue(surface: Surface) -> FeedbackQueue:
+def _queue(surface: Surface) -> feedback.FeedbackQueue:
     from hive_agents.access import ViewGate
-    from hive_agents.copilot import FeedbackQueue
+    from hive_agents.copilot import feedback
 
     place = surface.workspace
     reader = surface.asker.reader()
-    return FeedbackQueue(place, reader, ViewGate.of(place, reader))
+    return feedback.FeedbackQueue(place, reader, ViewGate.of(place, reader))
 
 
-def _table(items: list[Item]) -> Any:
+def _table(items: list[feedback.Item]) -> Any:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)

@@ -13,8 +13,8 @@ from hive_agents.cli.surface import AcceptOption, Surface, figure, with_surface
 
 if TYPE_CHECKING:
     from hive_agents import Workspace
-    from hive_agents.evaluation import GoldenSet, LabelFiles
-    from hive_agents.gate import RankingsFinding
+    from hive_agents.evaluation import GoldenSet, outside
+    from hive_agents.gate import anybody
     from hive_agents.store import audit
 
 _SOURCE = (
@@ -79,9 +79,9 @@ def command(
 ) -> None:
     """Decide whether one search may replace another, from rankings of labelled queries. No workspace is needed."""
     from hive_agents.base import HiveError
-    from hive_agents.evaluation import LabelFiles
+    from hive_agents.evaluation import outside
 
-    labels = LabelFiles(qrels, queries, holdout, cheap, k, relevant_from)
+    labels = outside.LabelFiles(qrels, queries, holdout, cheap, k, relevant_from)
     try:
         finding = _finding(
             surface,
@@ -111,7 +111,7 @@ def command(
 def _finding(
     surface: Surface,
     sides: tuple[str, str],
-    files: LabelFiles,
+    files: outside.LabelFiles,
     *,
     ledger: Path | None,
     accept_tags: list[str],
@@ -119,11 +119,11 @@ def _finding(
     reason: str | None,
     budgets: dict[str, float],
     corpus: Path | None,
-) -> RankingsFinding:
+) -> anybody.RankingsFinding:
     from dataclasses import replace
 
     from hive_agents.evaluation import ask_both, leaks_of, open_source
-    from hive_agents.gate import CheapLabels, gate_rankings, record_acceptance
+    from hive_agents.gate import anybody
     from hive_agents.workspace.settings import load_settings
 
     labels, measured = files.measured()
@@ -149,7 +149,7 @@ def _finding(
     gate = opened[0].settings.gate if opened else load_settings(Path.cwd(), os.environ).gate
     old, new = ask_both(before, after, measured, gate)
     cheap = files.cheap_labels(measured.k)
-    finding = gate_rankings(
+    finding = anybody.gate_rankings(
         (before.name, old),
         (after.name, new),
         measured,
@@ -158,12 +158,12 @@ def _finding(
         accept_tags=accept_tags,
         accept=accept,
         budgets=budgets,
-        cheap=CheapLabels(cheap, *ask_both(before, after, cheap, gate)) if cheap is not None else None,
+        cheap=anybody.CheapLabels(cheap, *ask_both(before, after, cheap, gate)) if cheap is not None else None,
         known={query.id for query in labels},
         counted=None if files.holdout or labels.has_holdout else labels,
     )
     if user:
-        record_acceptance(log, finding, user, str(reason))
+        anybody.record_acceptance(log, finding, user, str(reason))
     leaks = leaks_of(measured, labels, _texts(corpus) if corpus is not None else ())
     return replace(finding, warnings=(*finding.warnings, *leaks.warnings(measured, "")))
 
@@ -184,7 +184,7 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
 def _budgets(options: list[str]) -> dict[str, float]:
     """Return the share, 0 to 1, that the mean of each metric may lose. Raises: HIVE-409."""
     from hive_agents.base import HiveError
-    from hive_agents.gate import BUDGETED
+    from hive_agents.gate import anybody
 
     budgets: dict[str, float] = {}
     for text in options:
@@ -193,8 +193,8 @@ def _budgets(options: list[str]) -> dict[str, float]:
             share = float(percent) / 100
         except ValueError:
             share = -1.0
-        if name not in BUDGETED or not 0 <= share <= 1:
-            fix = f"write METRIC=PERCENT, of {', '.join(BUDGETED)}"
+        if name not in anybody.BUDGETED or not 0 <= share <= 1:
+            fix = f"write METRIC=PERCENT, of {', '.join(anybody.BUDGETED)}"
             raise HiveError.of("HIVE-409", f'--budget "{text}" is no budget', fix=fix)
         budgets[name] = share
     return budgets
@@ -206,20 +206,22 @@ def _ledger(opened: list[Workspace], labels: GoldenSet, path: Path, chosen: Path
     Raises: HIVE-409 for another ledger than the workspace's.
     """
     from hive_agents.base import HiveError
-    from hive_agents.evaluation import home_of
-    from hive_agents.gate import ledger_beside
+    from hive_agents.evaluation import outside
+    from hive_agents.gate import anybody
     from hive_agents.store import audit
 
-    place = opened[0] if opened else home_of(path, labels)
+    place = opened[0] if opened else outside.home_of(path, labels)
     if place is None:
-        return audit.LogFile(chosen) if chosen else ledger_beside(path)
+        return audit.LogFile(chosen) if chosen else anybody.ledger_beside(path)
     if chosen is not None:
         why = f"the workspace {place.root.name} counts the looks at its holdout in audit/log.jsonl"
         raise HiveError.of("HIVE-409", why, fix="leave --ledger out")
     return place
 
 
-def _write_reports(finding: RankingsFinding, reason: str | None, junit: Path | None, markdown: Path | None) -> None:
+def _write_reports(
+    finding: anybody.RankingsFinding, reason: str | None, junit: Path | None, markdown: Path | None
+) -> None:
     from hive_agents.base.files import atomic_write_text
     from hive_agents.cli.gate_reports import junit_text, markdown_text
 
@@ -229,7 +231,7 @@ def _write_reports(finding: RankingsFinding, reason: str | None, junit: Path | N
         atomic_write_text(markdown, markdown_text(finding, reason))
 
 
-def _parts(finding: RankingsFinding) -> list[Any]:
+def _parts(finding: anybody.RankingsFinding) -> list[Any]:
     from rich.table import Table
 
     from hive_agents.cli.deploy import gate_parts

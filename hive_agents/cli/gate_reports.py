@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from hive_agents.base import count, one_line, safe_line
 
 if TYPE_CHECKING:
-    from hive_agents.gate import RankingsFinding
+    from hive_agents.gate import anybody
 
 CHECKS = {
     "HIVE-301": "neither the mean nUDCG nor what readers get falls",
@@ -24,7 +24,7 @@ _SIGNS = {"passed": "✅", "blocked": "⛔", "inconclusive": "❔"}
 _METRICS = {"nudcg": "nUDCG", "ndcg": "nDCG", "recall": "recall", "mrr": "MRR", "distractors": "distractors"}
 
 
-def junit_text(finding: RankingsFinding) -> str:
+def junit_text(finding: anybody.RankingsFinding) -> str:
     """Return a JUnit report: a test case for each check that can block, and one for the proof."""
     reasons: dict[str, list[str]] = {}
     for reason in finding.reasons:
@@ -55,7 +55,7 @@ def junit_text(finding: RankingsFinding) -> str:
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def markdown_text(finding: RankingsFinding, reason: str | None = None) -> str:
+def markdown_text(finding: anybody.RankingsFinding, reason: str | None = None) -> str:
     """Return a summary for a pull request; markup in names and queries is escaped."""
     assert finding.active is not None
     old, new = finding.active, finding.candidate
@@ -91,7 +91,7 @@ def markdown_text(finding: RankingsFinding, reason: str | None = None) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _evidence(finding: RankingsFinding) -> str:
+def _evidence(finding: anybody.RankingsFinding) -> str:
     difference = finding.difference
     assert difference is not None
     low, high = difference.ci95
@@ -118,7 +118,7 @@ def _cell(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]|~#!])", r"\\\1", plain)
 
 
-def most_changed(finding: RankingsFinding, most: int = 8) -> list[tuple[str, str, float, float]]:
+def most_changed(finding: anybody.RankingsFinding, most: int = 8) -> list[tuple[str, str, float, float]]:
     """Return (id, text, nUDCG before, nUDCG after) of the `most` queries that change most, most changed first."""
     assert finding.active is not None
     pairs = [

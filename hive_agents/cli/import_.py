@@ -56,7 +56,7 @@ def command(
     ] = None,
 ) -> None:
     """Import or update documents from your files: Markdown, HTML, PDF, Office, notebooks, text and more."""
-    from hive_agents.sync import changes, import_documents
+    from hive_agents.sync import importing
 
     place = surface.workspace
     require = partial(surface.asker.operator, "import documents")
@@ -70,7 +70,7 @@ def command(
 
     def run_import(paths: Sequence[str], revision: str | None) -> ImportReport:
         with surface.progress("what is imported stays; run the command again to go on") as progress:
-            report = import_documents(
+            report = importing.import_documents(
                 place,
                 paths,
                 to=to,
@@ -90,7 +90,7 @@ def command(
     report = run_import(sources or [], rev)
     if watch:
         console(stderr=True).print("watching; Ctrl-C ends it and what is imported stays")
-        for _ in changes(place):
+        for _ in importing.changes(place):
             run_import([], None)
     raise typer.Exit(1 if report.skipped or report.conflicts else 0)
 

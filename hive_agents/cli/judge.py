@@ -63,16 +63,16 @@ def calibrate(
     if value["stronger"] is not None:
         parts += [styled("the stronger judge", "bold"), *_calibration_parts(value["stronger"])]
     if metrics.awaiting_approval:
-        from hive_agents.judging import ask_for_thresholds
+        from hive_agents.judging import requests
 
-        value["approval_id"] = ask_for_thresholds(place, metrics, by, surface.asker.asking())
+        value["approval_id"] = requests.ask_for_thresholds(place, metrics, by, surface.asker.asking())
         types = ", ".join(map(_type_name, metrics.awaiting_approval))
         command = f"`hive approvals approve {value['approval_id']}`"
         parts.append(f"lower thresholds ({types}) wait for another person: {command}")
     if metrics.missed:
-        from hive_agents.judging import open_missed_tickets
+        from hive_agents.judging import requests
 
-        value["ticket_ids"] = open_missed_tickets(place, metrics, by, surface.asker.asking())
+        value["ticket_ids"] = requests.open_missed_tickets(place, metrics, by, surface.asker.asking())
         for name, bins in metrics.missed.items():
             failing = f", at {', '.join(f'{at:.2f}' for at in bins)}" if bins else ""
             parts.append(f"MISSED {_type_name(name)}{failing}: all of it goes to a person until it is calibrated again")
@@ -123,9 +123,9 @@ def audit(
     word = "agrees" if audited.agrees else "differs"
     parts: list[Any] = [f"decision {audited.id}: you said {audited.action}, the judge {audited.judge_action} ({word})"]
     if drift.new:
-        from hive_agents.judging import open_drift_ticket
+        from hive_agents.judging import requests
 
-        value["ticket_id"] = open_drift_ticket(place, drift, by)
+        value["ticket_id"] = requests.open_drift_ticket(place, drift, by)
         goal_type = safe_line(drift.goal_type)
         parts.append(f"drift: all of {goal_type} is escalated until it is calibrated again")
     surface.show(value, *parts)

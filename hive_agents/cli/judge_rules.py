@@ -22,7 +22,7 @@ RuleArgument = Annotated[str, typer.Argument(help="The rule's id.")]
 @with_surface(as_user=WHO_ASKS)
 def mine(surface: Surface) -> None:
     """Find conditions under which people always decided alike, and request approval of rules with them."""
-    from hive_agents.judging import DecisionLog, ask_for_rule
+    from hive_agents.judging import DecisionLog, requests
     from hive_agents.judging.learning import RuleBook, mine, nothing_because
 
     place = surface.workspace
@@ -33,7 +33,9 @@ def mine(surface: Surface) -> None:
     values, lines = [], []
     for proposal in proposals:
         rule = book.propose(proposal, author)
-        request = ask_for_rule(place, rule, surface.asker.token_holder()).id if rule.stage == "proposed" else None
+        request = (
+            requests.ask_for_rule(place, rule, surface.asker.token_holder()).id if rule.stage == "proposed" else None
+        )
         values.append(proposal.model_dump(mode="json") | {"stage": rule.stage, "approval_id": request})
         evidence = f"{proposal.agreements}/{proposal.support}, at least {proposal.confidence:.0%}"
         line = f"{proposal.id}  {proposal.human_action:<9} {evidence}  {proposal.trigger_pattern}"
@@ -81,11 +83,11 @@ def approve(surface: Surface, rule: RuleArgument) -> None:
     The same as `hive approvals approve` of its request.
     """
     from hive_agents.host import decide
-    from hive_agents.judging import ask_for_rule
+    from hive_agents.judging import requests
     from hive_agents.judging.learning import RuleBook
 
     place = surface.workspace
-    request = ask_for_rule(place, RuleBook(place).get(rule))
+    request = requests.ask_for_rule(place, RuleBook(place).get(rule))
     decided, _ = decide(place, request.id, "approve", **surface.asker.decider().named())
     _show(RuleBook(place).get(rule), surface, decided.remaining_approvals)
 

@@ -70,7 +70,7 @@ def command(
     from hive_agents.cli.configs import named_collection
     from hive_agents.cli.labelling import LabelledQuestion
     from hive_agents.copilot import asked_questions
-    from hive_agents.ranking import require_words
+    from hive_agents.ranking import stages
 
     place = surface.workspace
     sources = (query, questions, chat or None, suggest, judgements, export)
@@ -81,7 +81,7 @@ def command(
         fix = "give the questions by --questions FILE or --chat, or ask one"
         raise HiveError.of("HIVE-409", "--between shows documents of questions that are asked", fix=fix, exit_code=2)
     if query is not None:
-        require_words(query)
+        stages.require_words(query)
     schema = named_collection(place, collection)
     viewer = surface.asker.operating_viewer("label questions")
     operator = None if viewer is None else surface.asker.requester()
@@ -130,7 +130,7 @@ class _Session:
     ) -> None:
         from hive_agents.access import ViewGate
         from hive_agents.copilot import open_scope
-        from hive_agents.evaluation import LabelPool
+        from hive_agents.evaluation import labelling
 
         self._surface = surface
         self._place: Workspace = surface.workspace
@@ -142,7 +142,7 @@ class _Session:
         self._by, self._reader = by, reader
         self._gate = ViewGate.of(self._place, reader) if reader is not None else None
         within = open_scope(self._place, self._engine, reader, collection) if reader is not None else None
-        self._pool = LabelPool(self._engine, collection, within, between)
+        self._pool = labelling.LabelPool(self._engine, collection, within, between)
 
     def _viewable(self, doc_ids: Sequence[str]) -> Collection[str]:
         """Return those of the documents that the reader may view."""
@@ -203,9 +203,9 @@ class _Session:
     def take(self, file: Path, texts: Path | None, relevant_from: float) -> None:
         """Write the judgements of another tool's file; documents that aren't there are counted."""
         from hive_agents.cli.labelling import LabelledQuestion
-        from hive_agents.evaluation import load_asked, read_judgements
+        from hive_agents.evaluation import interchange, outside
 
-        judged = read_judgements(file, load_asked(texts) if texts else {}, relevant_from)
+        judged = interchange.read_judgements(file, outside.load_asked(texts) if texts else {}, relevant_from)
         known = {*self._engine.index(self._collection).doc_ids()}
         written, unknown = [], 0
         for one in judged:
@@ -226,10 +226,10 @@ class _Session:
     def write_out(self, file: Path) -> None:
         """Write all labels into a file of another tool."""
         from hive_agents.base.files import atomic_write_text
-        from hive_agents.evaluation import load_golden, written_judgements
+        from hive_agents.evaluation import interchange, load_golden
 
         golden = load_golden(self._place, self._golden)
-        written = written_judgements(golden, file.name)
+        written = interchange.written_judgements(golden, file.name)
         files = [file.parent / name for name in written]
         for path, text in zip(files, written.values(), strict=True):
             atomic_write_text(path, text)

@@ -9,7 +9,7 @@ import typer
 from hive_agents.cli.surface import Surface, styled, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.models import Probe, Tried
+    from hive_agents.models import Probe, probing
 
 app = typer.Typer(help="List and test the configured chat models, embedding model and reranker.")
 NamesArgument = Annotated[
@@ -81,7 +81,7 @@ def ask(surface: Surface, names: NamesArgument = None) -> None:
     raise typer.Exit(0 if ok else 3)
 
 
-def _lines(result: Probe | Tried, summary: str, advice: str = "") -> list[Any]:
+def _lines(result: Probe | probing.Tried, summary: str, advice: str = "") -> list[Any]:
     """Return the lines of a test; `advice` is the fix for a model that answers but lacks something."""
     status, colour = ("fail", "red") if not result.ok else ("warn", "yellow") if advice else ("ok", "green")
     fix = result.fix or (advice if result.ok else "")

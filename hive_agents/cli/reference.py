@@ -1,4 +1,3 @@
-
 from __future__ import annotations
 
 from typing import Annotated
@@ -15,9 +14,9 @@ def explain(
     """Show the documentation of a diagnostic."""
     from rich.markdown import Markdown
 
-    from hive_agents.base import documented
+    from hive_agents.base import resources
 
-    name, text = documented(code)
+    name, text = resources.documented(code)
     surface.show({"code": name, "text": text}, Markdown(f"## {name}\n\n{text}"))
 
 
@@ -29,6 +28,6 @@ def schema(
     ],
 ) -> None:
     """Print the JSON Schema of a kind of file, for editors and agents."""
-    from hive_agents.base import json_schema
+    from hive_agents.base import resources
 
-    Surface(as_json=True, quiet=surface.quiet).show(json_schema(kind))
+    Surface(as_json=True, quiet=surface.quiet).show(resources.json_schema(kind))

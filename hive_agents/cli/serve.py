@@ -54,12 +54,12 @@ def command(
     listener: Listener | None = None
     link: str | None = None
     if listens or port is not None:
-        from hive_agents.access import login_code
+        from hive_agents.access import logins
         from hive_agents.server import Listener
 
         listener = Listener(place, host, port)
         if listens and not headless:
-            link = f"{listener.url}/login?code={login_code(place, surface.as_user)}"
+            link = f"{listener.url}/login?code={logins.login_code(place, surface.as_user)}"
     hosted = Host(place, roles=chosen, serve=listener.serve if listener is not None else None)
     if open_ and link is not None:
         import threading
@@ -75,7 +75,7 @@ def open_(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the link in a browser.")] = True,
 ) -> None:
     """Sign in to the pages of a running `hive serve`: opens a fresh link, which is good once, for a minute."""
-    from hive_agents.access import login_code
+    from hive_agents.access import logins
     from hive_agents.base import Diagnostic, HiveError
     from hive_agents.server import served_at
 
@@ -84,7 +84,7 @@ def open_(
         why = f"{holder.user} has a token, and only the workspace's owner makes links"
         raise HiveError.of("HIVE-415", why, fix="paste the token into the page that signs in", exit_code=1)
     url, answers = served_at(place)
-    link = f"{url}/login?code={login_code(place, surface.as_user)}"
+    link = f"{url}/login?code={logins.login_code(place, surface.as_user)}"
     if not answers:
         why = f"no server of this workspace answers at {url}"
         surface.warn([Diagnostic("HIVE-409", why, fix="start `hive serve` within a minute", severity="warning")])

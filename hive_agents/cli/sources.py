@@ -10,7 +10,7 @@ from hive_agents.cli.import_ import deletion_check, offered_fields, report_lines
 from hive_agents.cli.surface import Surface, count, styled, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.sources import SourceReport
+    from hive_agents.sources import running
 
 app = typer.Typer(help="Sources of documents: add, list, run, pause, remove them; their log.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A source of hive.toml.")]
@@ -77,11 +77,11 @@ def list_(surface: Surface) -> None:
     """List the sources with their last runs."""
     from rich.table import Table
 
-    from hive_agents.sources import source_rows
+    from hive_agents.sources import showing
 
     surface.asker.operator("list sources")
     surface.require_whole_view("list sources")
-    rows = source_rows(surface.workspace)
+    rows = showing.source_rows(surface.workspace)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("name", "kind", "url", "documents", "failed", "last run", "next"):
         table.add_column(heading, overflow="fold")
@@ -110,7 +110,7 @@ def run(
 ) -> None:
     """Fetch what changed in sources, and bring their documents up to date."""
     from hive_agents.base import HiveError
-    from hive_agents.sources import run_source, sync_groups
+    from hive_agents.sources import running, sync_groups
 
     place = surface.workspace
     surface.asker.operator("run sources")
@@ -123,13 +123,13 @@ def run(
         told = [f"{each['name']}: {count(len(each['groups']), 'group')} with their members" for each in synced]
         surface.show({"sources": synced}, *told)
         return
-    reports: list[SourceReport] = []
+    reports: list[running.SourceReport] = []
     fields: list[dict[str, Any]] = []
     lines: list[Any] = []
     with surface.progress("what was fetched stays; run the command again to go on") as progress:
         for name in chosen:
             asked = deletion_check(surface, delete, whole=True)
-            report = run_source(place, name, may_delete=asked, progress=progress)
+            report = running.run_source(place, name, may_delete=asked, progress=progress)
             reports.append(report)
             lines += [f"{name}: {report.status}", *report_lines(place, report.documents, theirs=False)]
             lines += [styled(f"{each['key']}: {each['message']}", "red") for each in report.failed[:20]]
@@ -158,10 +158,10 @@ def pause(
     off: Annotated[bool, typer.Option("--off", help="Take it into the schedule again.")] = False,
 ) -> None:
     """Leave a source out of the schedule; `hive sources run NAME` still runs it."""
-    from hive_agents.sources import pause_source
+    from hive_agents.sources import showing
 
     surface.asker.operator("pause sources")
-    pause_source(surface.workspace, name, paused=not off)
+    showing.pause_source(surface.workspace, name, paused=not off)
     surface.show({"name": name, "paused": not off}, f"{name} is {'on its schedule' if off else 'paused'}")
 
 
@@ -180,11 +180,11 @@ def remove(
     import sys
 
     from hive_agents.base import HiveError
-    from hive_agents.sources import remove_source, source_log
+    from hive_agents.sources import remove_source, showing
 
     surface.asker.operator("remove sources")
     surface.require_whole_view("remove sources")
-    source_log(surface.workspace, name)
+    showing.source_log(surface.workspace, name)
     asks = not (yes or surface.as_json or surface.quiet) and sys.stdin.isatty()
     if keep and delete:
         raise HiveError.of("HIVE-409", "documents are kept or deleted", fix="name one of the two", exit_code=2)
@@ -210,11 +210,11 @@ def remove(
 @with_surface()
 def log(surface: Surface, name: NameArgument) -> None:
     """Show the last runs of a source, and what it couldn't read."""
-    from hive_agents.sources import source_log
+    from hive_agents.sources import showing
 
     surface.asker.operator("see the log of sources")
     surface.require_whole_view("see the log of sources")
-    value = source_log(surface.workspace, name)
+    value = showing.source_log(surface.workspace, name)
     lines: list[Any] = []
     for each in value["runs"]:
         counted = ("added", "changed", "renamed", "deleted", "failed")

@@ -26,10 +26,10 @@ CREDENTIAL = "records"
 def storage(surface: Surface, context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
-    from hive_agents.host import record_counts, where
+    from hive_agents.host import moving, where
 
     place = surface.workspace
-    tables = record_counts(place)
+    tables = moving.record_counts(place)
     lines = [f"{name:20} {number:>9,}" for name, number in tables.items() if number]
     surface.show({"records": where(place), "tables": tables}, f"records in {safe_line(where(place))}", *lines)
 
@@ -45,13 +45,13 @@ def migrate(
     ] = False,
 ) -> None:
     """Copy the records to a server or back, and verify the copy by counts and hashes. Repeat it after a crash."""
-    from hive_agents.host import move_records
+    from hive_agents.host import moving
 
     place = surface.workspace
     surface.asker.operator("move the records")
     target = _database(place, to, place.settings.storage.namespace)
     with surface.progress("what was copied is kept; the same command goes on from there") as progress:
-        moved = move_records(place, target, replacing=replace, progress=progress)
+        moved = moving.move_records(place, target, replacing=replace, progress=progress)
     line = _setting(to)
     if write:
         _write(place, {"url": "" if to == HERE else to})
@@ -94,7 +94,7 @@ def setup(
     from dataclasses import replace
 
     from hive_agents.base import HiveError
-    from hive_agents.host import set_up_records, where
+    from hive_agents.host import moving, where
     from hive_agents.store import own_schema
     from hive_agents.workspace import RemoteDatabase, trust
 
@@ -119,7 +119,7 @@ def setup(
     told = f"PostgreSQL {rights.release} at {where(place, target)}, as {rights.user}"
     _require_agreement(f"{told}: trust it with this workspace's records, and write it to hive.toml?", yes)
     with surface.progress("what was copied is kept; the same command goes on from there") as progress:
-        moved = set_up_records(place, target, progress=progress)
+        moved = moving.set_up_records(place, target, progress=progress)
     values = {"url": target.url, "password_ref": target.password_ref or ""}
     _write(place, values if namespace is None else values | {"namespace": namespace})
     trust(type(place)(place.root), ["storage"])
@@ -141,11 +141,11 @@ def setup(
 @with_surface()
 def reopen(surface: Surface) -> None:
     """Make the records that a move left behind here writable again."""
-    from hive_agents.host import reopen_records, where
+    from hive_agents.host import moving, where
 
     place = surface.workspace
     surface.asker.operator("reopen the records")
-    reopen_records(place)
+    moving.reopen_records(place)
     message = f"{safe_line(where(place))} can be written; what happened elsewhere since the move isn't here"
     surface.show({"records": where(place)}, message)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hive_agents import Workspace
     from hive_agents.access import Asker
-    from hive_agents.index import PendingWork
+    from hive_agents.index import indexing
 
 _WorkspaceOption = Annotated[
     Path | None,
@@ -81,9 +81,9 @@ class Surface:
 
         Raises: HIVE-410 where there is none.
         """
-        from hive_agents.workspace import untrusted_notice
+        from hive_agents.workspace import trusted
 
-        notice = untrusted_notice(self.unwarned_workspace)
+        notice = trusted.untrusted_notice(self.unwarned_workspace)
         if notice is not None and not self.quiet:
             self.warn([notice])
         return self.unwarned_workspace
@@ -187,12 +187,12 @@ class Surface:
 
         Raises: HIVE-402 when there is no index yet and another process writes.
         """
-        from hive_agents.index import index_is_stale, is_indexed
+        from hive_agents.index import indexing
 
         warnings = warnings and self.asker.authn == "local"
         if self.workspace.settings.index.auto_refresh:
             try:
-                searchable = is_indexed(self.workspace)
+                searchable = indexing.is_indexed(self.workspace)
             except HiveError:  # a damaged database: the refresh sets it aside
                 searchable = False
             try:
@@ -209,7 +209,7 @@ class Surface:
             except EngineFault as error:
                 if warnings:
                     self.warn(replace(diagnostic, severity="warning") for diagnostic in error.diagnostics)
-        elif warnings and self.workspace.database.exists() and index_is_stale(self.workspace):
+        elif warnings and self.workspace.database.exists() and indexing.index_is_stale(self.workspace):
             message = "documents changed since they were indexed"
             self.warn([Diagnostic("HIVE-406", message, ".hive/hive.db", fix="run `hive index`", severity="warning")])
 
@@ -223,7 +223,7 @@ class Surface:
             self.warn(warning for warning in report.warnings if warning.code == "HIVE-407")
             return
 
-        def plan(work: PendingWork) -> None:
+        def plan(work: indexing.PendingWork) -> None:
             if work.seconds > ANNOUNCED_FROM:
                 state = "isn't built yet" if work.first else "isn't up to date"
                 estimate = f"about {duration(work.seconds)} on one core, less where embeddings are kept"

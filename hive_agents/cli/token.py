@@ -41,11 +41,11 @@ def token(
     if revoke is not None:
         _revoke(surface, revoke)
         return
-    from hive_agents.access import mint, owner_token
+    from hive_agents.access import logins, mint
 
     holder = surface.asker.token_holder()
     if holder is None and (user, tenant, groups, roles) == (None, None, None, None):
-        made = owner_token(surface.workspace, ttl)
+        made = logins.owner_token(surface.workspace, ttl)
     else:
         wanted = _wanted(surface.workspace, user, tenant, groups, roles)
         made = mint(surface.workspace, wanted, ttl, maker=holder)
@@ -108,9 +108,7 @@ def _by(surface: Surface) -> str:
     return local_user() if holder is None else asked_by(holder.user)
 
 
-def _wanted(
-    place: Workspace, user: str | None, tenant: str | None, groups: str | None, roles: str | None
-) -> Principal:
+def _wanted(place: Workspace, user: str | None, tenant: str | None, groups: str | None, roles: str | None) -> Principal:
     from hive_agents.access import Principal, known_principal
     from hive_agents.base import HiveError
 

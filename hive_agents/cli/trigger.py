@@ -47,7 +47,7 @@ def add(
 ) -> None:
     """Add a trigger: a schedule, an interval, a webhook or an event stream."""
     from hive_agents.base import HiveError
-    from hive_agents.triggers import TriggerStore, reaches, trigger_row, write_trigger
+    from hive_agents.triggers import TriggerStore, files, reaches, trigger_row
 
     place = surface.workspace
     surface.asker.operator("add triggers")
@@ -73,7 +73,7 @@ def add(
         spec = _from_options(id, kinds, fields)
     if not reaches(place, spec, surface.asker.token_holder()):
         raise HiveError.of("HIVE-415", f"{spec.service} is of another tenant", path="run_as", fix="name one of yours")
-    file = write_trigger(place, spec)
+    file = files.write_trigger(place, spec)
     TriggerStore(place).begin(spec, _now())
     row = trigger_row(place, spec)
     surface.warn(_input_faults(place, spec))
@@ -122,14 +122,14 @@ def list_(surface: Surface) -> None:
 @with_surface()
 def remove(surface: Surface, id: TriggerArgument) -> None:
     """Remove a trigger and its state; its runs stay."""
-    from hive_agents.triggers import TriggerStore, reached_trigger, remove_trigger
+    from hive_agents.triggers import TriggerStore, files, reached_trigger
 
     place = surface.workspace
     surface.asker.operator("remove triggers")
     holder = surface.asker.token_holder()
     if holder is not None:
         reached_trigger(place, id, holder)
-    file = remove_trigger(place, id)
+    file = files.remove_trigger(place, id)
     TriggerStore(place).forget(id)
     surface.show({"id": id, "removed": True}, f"removed {file}")
 
@@ -168,7 +168,7 @@ def _from_options(id: str, kinds: dict[str, bool], fields: dict[str, Any]) -> Tr
     from json import dumps
 
     from hive_agents.base import HiveError
-    from hive_agents.triggers import parse_trigger
+    from hive_agents.triggers import files
 
     chosen = [kind for kind, wanted in kinds.items() if wanted]
     if len(chosen) != 1:
@@ -177,7 +177,7 @@ def _from_options(id: str, kinds: dict[str, bool], fields: dict[str, Any]) -> Tr
     if "agent" not in fields:
         raise HiveError.of("HIVE-409", "a trigger starts an agent", fix="name it: --agent AGENT", exit_code=2)
     try:
-        return parse_trigger(dumps({"id": id, "type": chosen[0], **fields}), f"triggers/{safe_line(id)}.json")
+        return files.parse_trigger(dumps({"id": id, "type": chosen[0], **fields}), f"triggers/{safe_line(id)}.json")
     except HiveError as error:
         raise HiveError(error.diagnostics, exit_code=2) from None
 
@@ -185,7 +185,7 @@ def _from_options(id: str, kinds: dict[str, bool], fields: dict[str, Any]) -> Tr
 def _from_file(path: Path, has_options: bool) -> TriggerSpec:
     from hive_agents.base import HiveError
     from hive_agents.base.files import jsontext, read_bytes
-    from hive_agents.triggers import parse_trigger
+    from hive_agents.triggers import files
 
     if has_options:
         fix = "write it into the file"
@@ -195,7 +195,7 @@ def _from_file(path: Path, has_options: bool) -> TriggerSpec:
     except OSError as error:
         why = f"{path} cannot be read: {error.strerror}"
         raise HiveError.of("HIVE-107", why, file=str(path), path="$", fix="name a file", exit_code=2) from None
-    return parse_trigger(jsontext.decode(data, str(path)), str(path))
+    return files.parse_trigger(jsontext.decode(data, str(path)), str(path))
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:

@@ -31,7 +31,7 @@ def command(
 
     Each part is trusted by itself: after a change of one tool's file only its tools are inert.
     """
-    from hive_agents.agents import announced
+    from hive_agents.agents import mcp_servers
     from hive_agents.workspace import machine, trusted as trust
 
     place = surface.unwarned_workspace
@@ -48,7 +48,7 @@ def command(
     trusted = all(part.status == "trusted" for part in parts)
     # Servers are asked only where they may be started: what `hive trust` accepts is what it shows.
     asks = not (foreign and diff) and bool(place.settings.mcp.servers)
-    servers = announced(place, accept=accepted) if asks else {}
+    servers = mcp_servers.announced(place, accept=accepted) if asks else {}
     lines: list[Any] = [f"may sign tokens: env:{name}" for name in trust.allowed_variables()]
     if aside is not None:
         lines += [f"set aside as {aside.name}; `hive index` builds the index anew"]

@@ -9,7 +9,7 @@ from hive_agents.base import safe_line
 from hive_agents.cli.surface import GoldenOption, Surface, count, figure, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.optimizer import DocumentRank, Way
+    from hive_agents.optimizer import why
 
 
 @with_surface()
@@ -24,22 +24,22 @@ def command(
     """Find the smallest edits that rank a document first, and what each costs other queries."""
     from hive_agents.cli.configs import chosen_config
     from hive_agents.evaluation import FILE, viewable_golden
-    from hive_agents.optimizer import Costs, DocumentQuestion, config_ways, document_ways
+    from hive_agents.optimizer import document_ways, why
 
     place = surface.workspace
     viewer = surface.asker.operating_viewer("ask what would put a document first")
     surface.keep_fresh()
     program = chosen_config(place, config, surface, viewer=viewer)
-    question = DocumentQuestion(place.engine(), text, doc, program, viewer)
+    question = why.DocumentQuestion(place.engine(), text, doc, program, viewer)
     standing = question.standing()
     costs = None
     if golden is not None or (place.root / FILE).is_file():
         labels = viewable_golden(place, viewer, golden)
         if labels.collection == program.collection:
-            costs = Costs(labels, question.engine, program, beside=text, reader=viewer)
-    ways: list[Way] = []
+            costs = why.Costs(labels, question.engine, program, beside=text, reader=viewer)
+    ways: list[why.Way] = []
     if standing.rank != 1:
-        ways = config_ways(question, costs)
+        ways = why.config_ways(question, costs)
         if not only_config:
             ways += document_ways(question, costs)
     measured = len(costs.golden) if costs else 0
@@ -47,7 +47,7 @@ def command(
     surface.show(value, *_parts(standing, ways, measured))
 
 
-def _parts(standing: DocumentRank, ways: list[Way], measured: int) -> list[Any]:
+def _parts(standing: why.DocumentRank, ways: list[why.Way], measured: int) -> list[Any]:
     from rich.table import Table
 
     name = standing.doc_id

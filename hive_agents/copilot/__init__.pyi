@@ -1,5 +1,7 @@
 from . import (
+    feedback as feedback,
     receipt as receipt,
+    steps as steps,
 )
 from .chat import (
     Chat as Chat,
@@ -7,18 +9,13 @@ from .chat import (
 from .context import (
     CopilotContext as CopilotContext,
 )
-from .documents import declared as declared
+from .documents import (
+    declared as declared,
+)
 from .dropped import (
     DroppedFile as DroppedFile,
     end_person as end_person,
     forget_unused_files as forget_unused_files,
-)
-from .feedback import (
-    ANSWER_VERDICTS as ANSWER_VERDICTS,
-    VERDICTS as VERDICTS,
-    FeedbackQueue as FeedbackQueue,
-    Item as Item,
-    Opinion as Opinion,
 )
 from .plan import (
     OPERATOR_SIGNS as OPERATOR_SIGNS,
@@ -33,7 +30,9 @@ from .reply import (
     finalize as finalize,
     told_before as told_before,
 )
-from .roles import document_status as document_status
+from .roles import (
+    document_status as document_status,
+)
 from .run import (
     QuestionRun as QuestionRun,
 )
@@ -42,14 +41,6 @@ from .session import (
     TurnSession as TurnSession,
     certain_scope as certain_scope,
     open_scope as open_scope,
-)
-from .steps import (
-    permission_gate as permission_gate,
-    rerank as rerank,
-    retrieve as retrieve,
-    retrieves as retrieves,
-    rewrite as rewrite,
-    route as route,
 )
 from .threads import (
     REMEMBERED as REMEMBERED,

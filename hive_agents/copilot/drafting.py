@@ -13,16 +13,7 @@ from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.session import Candidates, TurnSession
 from hive_agents.copilot.steps import run_search
 from hive_agents.copilot.threads import ThreadStore
-from hive_agents.gate import (
-    NEITHER,
-    Impression,
-    ImpressionKind,
-    canary_for,
-    credit,
-    draft_seed,
-    open_impressions,
-    team_draft,
-)
+from hive_agents.gate import Impression, ImpressionKind, canary_for, credit, draft_seed, interleaving, open_impressions
 from hive_agents.index import StaleIndex
 from hive_agents.ranking import StoredConfig
 from hive_agents.workspace import Workspace
@@ -48,7 +39,9 @@ async def drafted(session: TurnSession, decision: RouterDecision, results: list[
     if before is None or not (results or before):
         return results
     shown, teams = interleaved(results, before, draft_seed(canary.version.id, session.run_id))
-    kind: ImpressionKind = "drafted" if teams.strip(NEITHER) else "alike" if results and before else "one_sided"
+    kind: ImpressionKind = (
+        "drafted" if teams.strip(interleaving.NEITHER) else "alike" if results and before else "one_sided"
+    )
     session.impression = Impression(session.run_id, canary.version.id, kind, teams, reader, question)
     if kind != "drafted":
         return results
@@ -63,7 +56,7 @@ def interleaved(results: Sequence[Result], before: Sequence[Result], seed: str) 
     A document in both lists is shown as in `results`.
     """
     by_id = {result.doc_id: result for result in (*before, *results)}
-    draft = team_draft([one.doc_id for one in results], [one.doc_id for one in before], seed)
+    draft = interleaving.team_draft([one.doc_id for one in results], [one.doc_id for one in before], seed)
     return [by_id[doc_id] for doc_id in draft.order], draft.teams
 
 

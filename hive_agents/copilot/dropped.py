@@ -25,7 +25,7 @@ from hive_agents.documents import chunking, head_of, terms
 from hive_agents.index import ChunkRow, TextIndex
 from hive_agents.models.embedding import Recent, WordPieces
 from hive_agents.ranking import idf
-from hive_agents.readers import ImportFailure, convert_bytes
+from hive_agents.readers import ImportFailure, conversion
 from hive_agents.store import audit, connected, transaction
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class DroppedFiles:
         """
         with _turns.of(self._key[:2]):
             try:
-                text = convert_bytes(_shown_name(name), data).markdown
+                text = conversion.convert_bytes(_shown_name(name), data).markdown
             except ImportFailure as failure:
                 raise _refused(str(failure)) from None
         if len(text) > MOST_TEXT:

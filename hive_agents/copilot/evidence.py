@@ -10,15 +10,13 @@ from hive_agents.copilot.answer import Answer, Passage, claims
 from hive_agents.documents import content_terms, terms
 from hive_agents.goals import Goal, SuccessCriterion, goal_ids, load_goal
 from hive_agents.judging import (
-    Abstention,
-    AsyncEvaluator,
-    EvaluatorFault,
     FeedbackContext,
     HybridJudge,
     Judgment,
     JudgmentAction,
     ModelEvaluator,
     Signal,
+    evaluators,
     load_rules,
     slips,
 )
@@ -119,7 +117,7 @@ def as_result(query: str, answer: Answer, passages: Sequence[Passage]) -> dict[s
     return {"query": query, "answer": answer.text, "passages": shown}
 
 
-def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
+def evidence(language: str, *, veto: bool = False) -> evaluators.AsyncEvaluator:
     """Return an evaluator that compares each sentence with the passages it cites, by words and not by meaning.
 
     The confidence is the least share of a claim's content words that are in its passages, 0 for a claim without any,
@@ -131,7 +129,7 @@ def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
     async def evaluate(goal: Goal, result: Any, _: FeedbackContext | None) -> Judgment:
         unjudged = [each for each in goal.constraints if each.check is None]
         if unjudged and not veto:
-            raise EvaluatorFault("constraint_not_evaluated", f"No model judges {unjudged[0].id}.")
+            raise evaluators.EvaluatorFault("constraint_not_evaluated", f"No model judges {unjudged[0].id}.")
         shown = result["passages"]
         passages = {n["n"]: Passage(n["n"], "", "", n["title"], n["heading"], n["text"]) for n in shown}
         support, why = _covered(result["answer"], passages, language)
@@ -144,7 +142,7 @@ def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
     return evaluate
 
 
-def veto(language: str) -> AsyncEvaluator:
+def veto(language: str) -> evaluators.AsyncEvaluator:
     """Return an evaluator that sends back what `evidence` doesn't support, and leaves the verdict on all else to a
     model: words that stand in the passages don't make an answer right."""
     supported = evidence(language, veto=True)
@@ -152,7 +150,7 @@ def veto(language: str) -> AsyncEvaluator:
     async def evaluate(goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
         found = await supported(goal, result, context)
         if found.action is JudgmentAction.ACCEPT:
-            raise Abstention
+            raise evaluators.Abstention
         signal = Signal(source="evidence", action=JudgmentAction.RETRY, confidence=1.0, detail=found.reasoning)
         return found.model_copy(update={"action": JudgmentAction.RETRY, "confidence": 1.0, "signals": [signal]})
 

@@ -14,7 +14,7 @@ from hive_agents.base import one_line
 from hive_agents.copilot.asking import FieldWeights
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.prose import TextLine, read, without_marks
-from hive_agents.documents import DEFAULT_LANGUAGE, content, content_terms, section_of
+from hive_agents.documents import DEFAULT_LANGUAGE, blocks, content, content_terms
 from hive_agents.index import BM25Params, ChunkRow, ScopedIndex
 from hive_agents.ranking import name_shares
 
@@ -244,7 +244,7 @@ class _Text:
             marked(text, question, language),
             self.line_of(places.start) + 1,
             self.candidate.before + lines[-1].last + 1,
-            section_of(row.heading, row.text, self.lines[telling].first),
+            blocks.section_of(row.heading, row.text, self.lines[telling].first),
             best,
         )
 

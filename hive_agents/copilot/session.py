@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from hive_agents.access import AccessLabels, CurrentLabels, Principal, TurnGate, ViewGate, local_key, permissions_of
+from hive_agents.access import AccessLabels, Principal, ViewGate, local_key, permissions_of, service
 from hive_agents.base import EngineFault, NoModel
 from hive_agents.base.files import Format
 from hive_agents.copilot.answer import Answer
@@ -44,7 +44,7 @@ MOST_ASKED = 2000
 """The most documents that a permission service which can't list them is asked about."""
 
 # Cached for each open index; permissions are checked again every time.
-_labels: WeakKeyDictionary[SqliteIndex, CurrentLabels] = WeakKeyDictionary()
+_labels: WeakKeyDictionary[SqliteIndex, service.CurrentLabels] = WeakKeyDictionary()
 _vocabularies: WeakKeyDictionary[ScopedIndex, Vocabulary] = WeakKeyDictionary()
 
 
@@ -54,7 +54,7 @@ def open_scope(workspace: Workspace, engine: SearchEngine, reader: Principal, co
     labels = _labels.get(index)
     if labels is None:
         indexed = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
-        labels = _labels[index] = CurrentLabels(workspace, indexed, index.is_as_indexed)
+        labels = _labels[index] = service.CurrentLabels(workspace, indexed, index.is_as_indexed)
     visible = permissions_of(workspace).scope(reader, labels.now())
     return index.within(visible, owner=(reader.tenant, reader.user))
 
@@ -174,7 +174,7 @@ class TurnSession:
         self.today = today or dt.datetime.now(dt.UTC).date()
         self.meter = Meter()
         self.trace = Trace()
-        self.gate = TurnGate.of(workspace, reader)
+        self.gate = service.TurnGate.of(workspace, reader)
         self.universe: Mask | None = None
         self.count: int | None = None
         self.corrected: dict[str, str] = {}

@@ -1,29 +1,21 @@
 from . import (
+    analysis as analysis,
+    blocks as blocks,
     chunking as chunking,
     content as content,
 )
 from .analysis import (
-    ANALYZER as ANALYZER,
     DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
-    exact as exact,
-    exact_writings as exact_writings,
     found_words as found_words,
     heading_text as heading_text,
     is_exact as is_exact,
     language_of as language_of,
-    languages as languages,
     names_in as names_in,
     scripts as scripts,
     terms as terms,
     unmarked as unmarked,
-    whole_writings as whole_writings,
     without_references as without_references,
     words as words,
-)
-from .blocks import (
-    block_parser as block_parser,
-    plain_heading as plain_heading,
-    section_of as section_of,
 )
 from .chunking import (
     head_of as head_of,

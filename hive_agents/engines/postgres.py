@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary, finalize
 
 from hive_agents.base import Diagnostic, EngineFault, HiveError
 from hive_agents.engines.breaker import EngineBreaker, TimedOut, Unreachable, breakers_of
-from hive_agents.store import cut_after
+from hive_agents.store import postgres
 from hive_agents.workspace import Workspace, require_trust
 from hive_agents.workspace.credentials import login_fix, login_options, resolve
 from hive_agents.workspace.settings import VectorSettings
@@ -212,7 +212,7 @@ def _watched(connection: psycopg.Connection[Any], seconds: float) -> Iterator[No
     """Close the connection a second after the server's own timeout: the server or the network doesn't respond."""
     from psycopg.errors import Error, QueryCanceled
 
-    with cut_after(seconds + 1, connection) as is_cut:
+    with postgres.cut_after(seconds + 1, connection) as is_cut:
         try:
             yield
         except Error as error:

@@ -1,3 +1,9 @@
+from . import (
+    interchange as interchange,
+    labelling as labelling,
+    outside as outside,
+    statistics as statistics,
+)
 from .compare import (
     Comparison as Comparison,
     changed as changed,
@@ -25,30 +31,13 @@ from .golden import (
     question_key as question_key,
     viewable_golden as viewable_golden,
 )
-from .interchange import (
-    read_judgements as read_judgements,
-    written_judgements as written_judgements,
-)
 from .label_yield import (
     LabelYield as LabelYield,
     open_questions as open_questions,
 )
-from .labelling import (
-    LabelPool as LabelPool,
-    changed_since_labelled as changed_since_labelled,
-    save_label as save_label,
-)
 from .leakage import (
     Leaks as Leaks,
     leaks_of as leaks_of,
-)
-from .outside import (
-    FoundList as FoundList,
-    LabelFiles as LabelFiles,
-    UnaskedQuery as UnaskedQuery,
-    evaluate_found as evaluate_found,
-    home_of as home_of,
-    load_asked as load_asked,
 )
 from .powered import (
     PoweredDifference as PoweredDifference,
@@ -90,12 +79,7 @@ from .splits import (
     split as split,
 )
 from .statistics import (
-    PairedDifference as PairedDifference,
-    holm_adjusted as holm_adjusted,
-    is_measurable as is_measurable,
     needed_queries as needed_queries,
-    one_sided_p_value as one_sided_p_value,
-    paired_difference as paired_difference,
     spent_alpha as spent_alpha,
 )
 from .suggesting import (

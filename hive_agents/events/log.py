@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.events.types import DURABLE, WAKING, Event, EventType
-from hive_agents.store import RecordsConnection, briefly, connected, database, notify, transaction
+from hive_agents.store import RecordsConnection, briefly, connected, database, notices, transaction
 
 if TYPE_CHECKING:
     from hive_agents.events.protocols import Bus
@@ -75,7 +75,7 @@ class EventLog:
             inserted = connection.execute(*_insertion(event, row)).fetchone()
             outcomes.append(_outcome(connection, event, inserted))
             if inserted is not None and event.type in WAKING:
-                notify(connection)
+                notices.notify(connection)
         return outcomes
 
     def recorded(self, id: str) -> Event | None:

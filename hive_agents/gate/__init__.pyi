@@ -1,18 +1,10 @@
+from . import (
+    anybody as anybody,
+    approved as approved,
+    interleaving as interleaving,
+)
 from .acceptance import (
     require_acceptable as require_acceptable,
-)
-from .anybody import (
-    BUDGETED as BUDGETED,
-    CheapLabels as CheapLabels,
-    RankingsFinding as RankingsFinding,
-    gate_rankings as gate_rankings,
-    ledger_beside as ledger_beside,
-    record_acceptance as record_acceptance,
-)
-from .approved import (
-    deploy_approved as deploy_approved,
-    deployed_for as deployed_for,
-    stale_because as stale_because,
 )
 from .canary import (
     CanaryStatus as CanaryStatus,
@@ -59,10 +51,6 @@ from .holdout import (
     proof_left as proof_left,
     proof_of as proof_of,
     visible_part as visible_part,
-)
-from .interleaving import (
-    NEITHER as NEITHER,
-    team_draft as team_draft,
 )
 from .ledger import (
     distinct as distinct,

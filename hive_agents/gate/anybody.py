@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.base import Diagnostic, HiveError, sha256
-from hive_agents.evaluation import FoundList, GoldenSet, PoweredDifference, evaluate_found, powered_difference
+from hive_agents.evaluation import GoldenSet, PoweredDifference, outside, powered_difference
 from hive_agents.gate.decision import GateFinding, decide, watch_warning
 from hive_agents.gate.ledger import MAX_USES, HoldoutUse, distinct, spend
 from hive_agents.store import audit
@@ -21,7 +21,7 @@ UNEVEN = 0.05
 BUDGETED = ("nudcg", "ndcg", "recall", "precision", "mrr")
 """The metrics whose mean may have a budget."""
 
-Side = tuple[str, Sequence[FoundList]]
+Side = tuple[str, Sequence[outside.FoundList]]
 """(name, the result list of each query of the labels, in their order)."""
 
 
@@ -30,12 +30,12 @@ class CheapLabels:
     """Labels by a model or by clicks, and the result lists of both searches for their queries."""
 
     labels: GoldenSet
-    before: Sequence[FoundList]
-    after: Sequence[FoundList]
+    before: Sequence[outside.FoundList]
+    after: Sequence[outside.FoundList]
 
     def differences(self) -> dict[str, float]:
         """Return after - before by query id, in nUDCG by these labels."""
-        old, new = (evaluate_found("", self.labels, found).scores() for found in (self.before, self.after))
+        old, new = (outside.evaluate_found("", self.labels, found).scores() for found in (self.before, self.after))
         ids = [query.id for query in self.labels]
         return dict(zip(ids, (b - a for a, b in zip(old, new, strict=True)), strict=True))
 
@@ -147,8 +147,8 @@ class _Compared:
     """Both sides' lists for the distinct queries; `shifts` are the differences by cheap labels."""
 
     names: tuple[str, str]
-    old: Sequence[FoundList]
-    new: Sequence[FoundList]
+    old: Sequence[outside.FoundList]
+    new: Sequence[outside.FoundList]
     measured: GoldenSet
     cheap: CheapLabels | None
     shifts: tuple[list[float], list[float]] | None
@@ -194,7 +194,7 @@ class _Compared:
         budgets: Mapping[str, float] | None,
     ) -> GateFinding:
         active, candidate = (
-            evaluate_found(name, self.measured, found)
+            outside.evaluate_found(name, self.measured, found)
             for name, found in zip(self.names, (self.old, self.new), strict=True)
         )
         powered: PoweredDifference | None = None
@@ -231,7 +231,7 @@ def record_acceptance(ledger: audit.Place, finding: GateFinding, by: str, reason
         audit.append(ledger, "tags_accepted", tags=tags, readers=list(finding.accepted), by=by, reason=reason)
 
 
-def _require_answers(name: str, rankings: Sequence[FoundList], labels: GoldenSet) -> None:
+def _require_answers(name: str, rankings: Sequence[outside.FoundList], labels: GoldenSet) -> None:
     if not any(ranking.documents for ranking in rankings):
         message = f"{name} returns nothing for any of the {len(labels)} queries of {labels.file}"
         fix = "check that both name their queries alike, and that a source of documents gives doc_ids"

@@ -15,14 +15,12 @@ from hive_agents.evaluation import (
     PROVING,
     Evaluation,
     GoldenSet,
-    PairedDifference,
     PoweredDifference,
     Reach,
     Readers,
-    is_measurable,
     missing_labels,
     needed_queries,
-    paired_difference,
+    statistics,
 )
 from hive_agents.gate.golden_trust import change_warning
 from hive_agents.gate.ledger import MAX_USES, HoldoutUse
@@ -68,7 +66,7 @@ class GateFinding:
     reasons: list[Reason]
     candidate: Evaluation
     active: Evaluation | None
-    difference: PairedDifference | None
+    difference: statistics.PairedDifference | None
     alpha: float
     split: str | None = None
     use: HoldoutUse | None = None
@@ -102,7 +100,7 @@ class GateFinding:
     @property
     def measurable(self) -> bool:
         """Whether winning every differing query would have been proof; True without a comparison."""
-        return self.difference is None or (self.few is None and is_measurable(self.difference, self.alpha))
+        return self.difference is None or (self.few is None and statistics.is_measurable(self.difference, self.alpha))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -154,7 +152,7 @@ def decide(
         return GateFinding(
             decision="first", reasons=[], candidate=new, active=None, difference=None, alpha=alpha, split=split, use=use
         )
-    difference = paired_difference(old.scores(), new.scores(), alpha=alpha)
+    difference = statistics.paired_difference(old.scores(), new.scores(), alpha=alpha)
     falling = tag_changes(new, old, gate)
     lost = tuple(change for change in falling if change.blocks and change.tag not in accept_tags)
     decision: GateDecision
@@ -191,7 +189,7 @@ def decide(
 def doubt_of(
     use: HoldoutUse | None,
     fault: str,
-    difference: PairedDifference,
+    difference: statistics.PairedDifference,
     alpha: float,
     untrusted: GoldenSet | None = None,
     powered: PoweredDifference | None = None,
@@ -278,7 +276,7 @@ def _of(metrics: dict[str, float | None], name: str) -> float:
     return 0.0 if value is None else value
 
 
-def inconclusive_reason(difference: PairedDifference, alpha: float) -> str:
+def inconclusive_reason(difference: statistics.PairedDifference, alpha: float) -> str:
     """Return why the evidence doesn't suffice, with the gain that it could have shown."""
     if difference.wins == difference.losses == 0:
         return f"no query changes (n = {difference.n}): nothing shows that it is better"

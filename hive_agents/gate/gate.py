@@ -18,9 +18,9 @@ from hive_agents.evaluation import (
     Evaluation,
     GoldenSet,
     Leaks,
-    changed_since_labelled,
     evaluate_interleaved,
     held_out,
+    labelling,
     leaks_of,
     open_part,
     reach,
@@ -142,7 +142,9 @@ def _leaks(workspace: Workspace, engine: SearchEngine, held_out: GoldenSet, othe
         for row in index.rows(sorted({chunk for lane in lanes for chunk in lane.chunks.tolist()})):
             yield row.doc_id, f"{row.title}\n{row.heading}\n{row.in_document}"
 
-    return replace(leaks_of(held_out, others, suspects()), changed=changed_since_labelled(workspace, held_out))
+    return replace(
+        leaks_of(held_out, others, suspects()), changed=labelling.changed_since_labelled(workspace, held_out)
+    )
 
 
 _SUSPECTS = 10

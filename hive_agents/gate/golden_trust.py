@@ -61,12 +61,12 @@ def label(
 
     Raises: as `save_label`.
     """
-    from hive_agents.evaluation import save_label  # which needs the search, and a gate over files none
+    from hive_agents.evaluation import labelling  # which needs the search, and a gate over files none
 
     try:
         exists = (path or workspace.root / FILE).exists()
         trusted = not exists or is_accepted(workspace, load_golden(workspace, path))
-        entry = save_label(
+        entry = labelling.save_label(
             workspace,
             query,
             collection,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.base import Diagnostic, HiveError, sha256
-from hive_agents.evaluation import GoldenQuery, GoldenSet, UnaskedQuery, held_out, question_key, spent_alpha
+from hive_agents.evaluation import GoldenQuery, GoldenSet, held_out, outside, question_key, spent_alpha
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -184,7 +184,7 @@ def _identity(query: GoldenQuery) -> tuple[str, str | None]:
 
 def _question(query: GoldenQuery) -> str:
     """Return a query's normalised text; without a text its id, as it is."""
-    return query.id if isinstance(query, UnaskedQuery) else question_key(query.query)
+    return query.id if isinstance(query, outside.UnaskedQuery) else question_key(query.query)
 
 
 def _id_hashes(golden: GoldenSet) -> list[str]:

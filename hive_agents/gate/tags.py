@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.evaluation import holm_adjusted, one_sided_p_value
+from hive_agents.evaluation import statistics
 from hive_agents.workspace.settings import Gate
 
 EPSILON = 1e-9
@@ -71,8 +71,8 @@ def falling_tags(
         return []
     # A tag without a mean loss has p >= 0.5, after all that have one: it counts in the family and changes nothing else.
     losing = [tag for tag, (was, now) in means.items() if now < was]
-    raw = [one_sided_p_value(scores[tag][1], scores[tag][0]) for tag in losing]
-    shown = dict(zip(losing, holm_adjusted(raw, len(scores)), strict=True))
+    raw = [statistics.one_sided_p_value(scores[tag][1], scores[tag][0]) for tag in losing]
+    shown = dict(zip(losing, statistics.holm_adjusted(raw, len(scores)), strict=True))
     changes = [
         TagChange(tag, len(scores[tag][0]), *means[tag], shown[tag], gate.tag_evidence == "any" or shown[tag] <= LEVEL)
         for tag in falling

@@ -1,3 +1,6 @@
+from . import (
+    moving as moving,
+)
 from .backup import (
     DUMP as DUMP,
     back_up as back_up,
@@ -37,10 +40,6 @@ from .languages import (
     language_advice as language_advice,
 )
 from .moving import (
-    move_records as move_records,
-    record_counts as record_counts,
-    reopen_records as reopen_records,
-    set_up_records as set_up_records,
     where as where,
 )
 from .queen import (

@@ -12,7 +12,7 @@ from hive_agents.agents import AgentRun, deployment as agent_deploy, recheck_for
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, Verb, filed_by, json_patch, refused
 from hive_agents.base import Busy, Diagnostic, HiveError, NotFound, Stale
 from hive_agents.evaluation import changed
-from hive_agents.gate import Deployment, deploy_approved, deployed_for, stale_because
+from hive_agents.gate import Deployment, approved
 from hive_agents.judging import ANSWERED, EFFECTS, carried_out, overtaken_because
 from hive_agents.optimizer import OptimizeRun
 from hive_agents.ranking import StoredConfig, find_active
@@ -39,7 +39,7 @@ class Deployable:
 
 
 def _config_deployed(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]:
-    version = deploy_approved(workspace, request.id, request.context, request.decisions[-1].model_dump())
+    version = approved.deploy_approved(workspace, request.id, request.context, request.decisions[-1].model_dump())
     return {"deployed": version.name, "version": version.id}
 
 
@@ -55,8 +55,8 @@ def _agent_deployed(workspace: Workspace, request: ApprovalRequest) -> dict[str,
 
 
 CONFIG = Deployable(
-    made=lambda workspace, request: deployed_for(workspace, request.id),
-    stale=lambda workspace, request: stale_because(workspace, request.context),
+    made=lambda workspace, request: approved.deployed_for(workspace, request.id),
+    stale=lambda workspace, request: approved.stale_because(workspace, request.context),
     deploy=_config_deployed,
     again=_config_again,
 )

@@ -31,7 +31,7 @@ from hive_agents.runs import (
     leases_of,
     taken_each,
 )
-from hive_agents.store import briefly, listening
+from hive_agents.store import briefly, notices
 from hive_agents.workspace.settings import FILE, Role
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Dispatcher:
     async def run(self) -> None:
         """Take runs until cancelled; runs already taken go on, see `drain`."""
         loop = asyncio.get_running_loop()
-        with self._bell, listening(self.workspace.records, lambda: loop.call_soon_threadsafe(self.wake)):
+        with self._bell, notices.listening(self.workspace.records, lambda: loop.call_soon_threadsafe(self.wake)):
             while True:
                 try:
                     queue = await asyncio.to_thread(self._queue.due)

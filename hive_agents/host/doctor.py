@@ -16,18 +16,18 @@ from hive_agents.gate import log_verdict
 from hive_agents.goals import goal_ids, load_goal
 from hive_agents.host.doctor_permissions import Check, CheckStatus, check_of, permissions
 from hive_agents.host.languages import language_advice
-from hive_agents.index import Generation, find_generation, index_is_stale
+from hive_agents.index import Generation, find_generation, indexing
 from hive_agents.judging import load_rules
-from hive_agents.models import TAKE_A_LARGER, configured_chat, is_fit, probed, told_of, tried_embedding, tried_reranker
+from hive_agents.models import probing
 from hive_agents.models.embedding import open_embedder
 from hive_agents.ranking import check_config, find_active
 from hive_agents.runs import at_work
 from hive_agents.store import connected, moved, moved_to
-from hive_agents.workspace import RemoteDatabase, Workspace, untrusted_notice
+from hive_agents.workspace import RemoteDatabase, Workspace, trusted
 from hive_agents.workspace.settings import FILE
 
 if TYPE_CHECKING:
-    from hive_agents.store import PostgresConnection
+    from hive_agents.store import postgres
 
 LITTLE_DISK = 500 << 20
 OLDEST_SERVER = 12
@@ -102,28 +102,28 @@ def _model(workspace: Workspace) -> Check:
     embedder, why_not = open_embedder(workspace)
     if embedder is None:
         return check_of("model", why_not, "warn") if why_not else Check("model", "warn", "none")
-    found = tried_embedding(workspace)
+    found = probing.tried_embedding(workspace)
     if not found.ok:
         return Check("model", "fail", found.error, found.fix)
     return Check("model", "ok", f"{embedder.model_id} embeds: {found.dimensions} dimensions, {found.seconds:.2f} s")
 
 
 def _chat_models(workspace: Workspace) -> Iterator[Check]:
-    roles = configured_chat(workspace)
+    roles = probing.configured_chat(workspace)
     if not roles:
         yield Check("chat models", "ok", "none: search, gate and the rules of the judge work without one")
-    for found in probed(workspace, list(roles)):
+    for found in probing.probed(workspace, list(roles)):
         what = f"{found.name} ({', '.join(roles[found.name])})"
         if not found.ok:
             fix = found.fix or "see `hive models test` and the server's own log"
             yield Check("chat models", "fail", f"{what}: {found.error}", fix)
             continue
-        status: CheckStatus = "ok" if is_fit(found) else "warn"
-        yield Check("chat models", status, f"{what}: {told_of(found)}", TAKE_A_LARGER)
+        status: CheckStatus = "ok" if probing.is_fit(found) else "warn"
+        yield Check("chat models", status, f"{what}: {probing.told_of(found)}", probing.TAKE_A_LARGER)
 
 
 def _reranker(workspace: Workspace) -> Check:
-    found = tried_reranker(workspace)
+    found = probing.tried_reranker(workspace)
     if found is None:
         return Check("reranker", "ok", "none")
     if not found.ok:
@@ -153,7 +153,7 @@ def _records(workspace: Workspace) -> Check:
     with connected(place) as connection:
         if (gone := moved_to(connection)) is not None:
             return _moved(gone)
-        state = cast("PostgresConnection", connection).state()
+        state = cast("postgres.PostgresConnection", connection).state()
     told = (
         f"{place.name}: PostgreSQL {state.release}, schema {state.schema}, writable, "
         f"of {'no named workspace' if state.workspace is None else state.workspace}, "
@@ -187,7 +187,7 @@ def _moved(target: str) -> Check:
 
 
 def _index(workspace: Workspace) -> Check:
-    if index_is_stale(workspace):
+    if indexing.index_is_stale(workspace):
         return Check("index", "warn", "HIVE-406: documents changed since they were indexed", "run `hive index`")
     return Check("index", "ok", "up to date")
 
@@ -288,17 +288,17 @@ def _goals(workspace: Workspace) -> Iterator[Check]:
 
 
 def _agents(workspace: Workspace) -> Iterator[Check]:
-    from hive_agents.agents import agent_ids, deployed_text, sound_agent
+    from hive_agents.agents import deployed_text, spec, verify
     from hive_agents.supervision.health import stale_criteria
 
-    yield from _sound("agents", agent_ids(workspace), lambda name: sound_agent(workspace, name))
+    yield from _sound("agents", spec.agent_ids(workspace), lambda name: verify.sound_agent(workspace, name))
     yield from (check_of("agents", one, "warn") for one in stale_criteria(workspace, deployed_text))
 
 
 def _triggers(workspace: Workspace) -> Iterator[Check]:
-    from hive_agents.triggers import sound_trigger, trigger_ids
+    from hive_agents.triggers import files
 
-    yield from _sound("triggers", trigger_ids(workspace), lambda name: sound_trigger(workspace, name))
+    yield from _sound("triggers", files.trigger_ids(workspace), lambda name: files.sound_trigger(workspace, name))
 
 
 def _sound(part: str, names: list[str], read: Callable[[str], object]) -> Iterator[Check]:
@@ -315,7 +315,7 @@ def _sound(part: str, names: list[str], read: Callable[[str], object]) -> Iterat
 
 
 def _trust(workspace: Workspace) -> Check:
-    notice = untrusted_notice(workspace)
+    notice = trusted.untrusted_notice(workspace)
     return check_of("trust", notice, "warn") if notice else Check("trust", "ok", "nothing acts unasked")
 
 

@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from hive_agents.base import HiveError
-from hive_agents.sources import due_sources, is_asked, run_source
+from hive_agents.sources import running
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -42,7 +42,7 @@ async def run_due_sources(workspace: Workspace) -> None:
 
 def _due(workspace: Workspace) -> list[str]:
     try:
-        return due_sources(workspace, dt.datetime.now(dt.UTC))
+        return running.due_sources(workspace, dt.datetime.now(dt.UTC))
     except HiveError as error:  # a database in use: asked again
         _log.warning("the sources that are due can't be told: %s", error.diagnostics[0].code)
         return []
@@ -53,4 +53,4 @@ def _run(workspace: Workspace, name: str, ended: threading.Event) -> str:
         if ended.is_set():
             raise _HostEnded
 
-    return run_source(workspace, name, again=is_asked(workspace, name), progress=progress).status
+    return running.run_source(workspace, name, again=running.is_asked(workspace, name), progress=progress).status

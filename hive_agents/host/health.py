@@ -13,7 +13,7 @@ from hive_agents.events import Bell, Bus, EventType
 from hive_agents.memory import ConversationStore
 from hive_agents.models import Chain, open_chain, tracing
 from hive_agents.runs import load_graph
-from hive_agents.supervision.health import JudgeContext, OpenModels, TicketBook, looked_back, watched_tenants
+from hive_agents.supervision.health import JudgeContext, OpenModels, TicketBook, steps, watched_tenants
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -82,7 +82,7 @@ class HealthJudge:
         if not self.workspace.records.exists():
             return set()
         self._book.catch_up()
-        return watched_tenants(self.workspace, looked_back(context)) | {one.tenant for one in self._book.open()}
+        return watched_tenants(self.workspace, steps.looked_back(context)) | {one.tenant for one in self._book.open()}
 
     def _configured(self) -> Chain | None:
         settings = self.workspace.settings

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hive_agents.access import forget_expired
+from hive_agents.access import proofs
 from hive_agents.agents import Effects
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base import HiveError
@@ -23,7 +23,7 @@ from hive_agents.gate import decide_canary
 from hive_agents.host.dispatcher import KINDS, kind_of
 from hive_agents.judging import DecisionLog
 from hive_agents.memory import AcceptedNotes, forget_queen, run_folder
-from hive_agents.runs import RunRow, RunStore, forget_threads, leases_of
+from hive_agents.runs import RunRow, RunStore, checkpoints, leases_of
 from hive_agents.store import connected, database, transaction
 from hive_agents.supervision.queen import ActionLog
 
@@ -141,7 +141,7 @@ def _delete_files(workspace: Workspace, row: RunRow) -> None:
 def _delete_records(workspace: Workspace, rows: Sequence[RunRow]) -> None:
     """Delete what the databases have of runs whose threads are held; their rows go last, in one transaction."""
     threads = (kind_of(one.graph).checkpoints(one) if one.graph in KINDS else one.thread_id for one in rows)
-    forget_threads(workspace, *threads)
+    checkpoints.forget_threads(workspace, *threads)
     store, ids = RunStore(workspace), [row.run_id for row in rows]
     store.withdraw(*ids, why="its run was deleted")
     store.delete(*ids, also=Effects.forget)
@@ -186,7 +186,7 @@ async def keep_house(workspace: Workspace) -> None:
             if pruned != Pruned():
                 _log.info("pruned %d runs, %d events, %d decisions", pruned.runs, pruned.events, pruned.decisions)
             with suppress(HiveError):  # the next check of a token reports it
-                await asyncio.to_thread(forget_expired, workspace, (now - STRIDE).timestamp())
+                await asyncio.to_thread(proofs.forget_expired, workspace, (now - STRIDE).timestamp())
         await asyncio.sleep(MINUTE)
 
 

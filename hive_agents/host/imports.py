@@ -29,7 +29,7 @@ from hive_agents.events import Bell, Event, EventLog, EventType
 from hive_agents.ranking import build_index
 from hive_agents.runs import Hold, Lease, Leases, leases_of, taken
 from hive_agents.store import audit, connected, transaction
-from hive_agents.sync import delete_document, import_documents, outcome_of, places, unsupported_kind
+from hive_agents.sync import editing, importing, places, unsupported_kind
 
 if TYPE_CHECKING:
     from hive_agents.store import RecordsConnection
@@ -133,7 +133,7 @@ class DocumentImports:
                 path = str(root / place / below)
                 if path in kept or path in folders or (self._workspace.root / path).is_dir():
                     continue
-                before, _ = outcome_of(self._workspace, self._workspace.root / path)
+                before, _ = editing.outcome_of(self._workspace, self._workspace.root / path)
                 if waiting.get(path, by) == by and gate.shows_all(before):
                     break
             above = [str(folder) for folder in PurePosixPath(path).parents]
@@ -188,7 +188,7 @@ class DocumentImports:
                 found = True
                 self._put(replace(one, files=rest))
                 for file in set(one.files) - set(rest):
-                    if not outcome_of(self._workspace, self._workspace.root / file.path)[0]:
+                    if not editing.outcome_of(self._workspace, self._workspace.root / file.path)[0]:
                         (self._workspace.root / file.path).unlink(missing_ok=True)
         return found
 
@@ -232,10 +232,10 @@ class DocumentImports:
         """Return the file with its document, to be indexed, or with why it has none."""
         file = made.files[number]
         path = self._workspace.root / file.path
-        labels = made.labels if made.chosen or not outcome_of(self._workspace, path)[0] else {}
+        labels = made.labels if made.chosen or not editing.outcome_of(self._workspace, path)[0] else {}
         place = PurePosixPath(file.path).parent.relative_to(PurePosixPath(FOLDER, _key(made.tenant)))
         try:
-            report = import_documents(
+            report = importing.import_documents(
                 *(self._workspace, path),
                 to=str(place),
                 metadata={**made.fields, **labels},
@@ -244,7 +244,7 @@ class DocumentImports:
             )
         except Exception as error:
             return replace(file, status="failed", message=_fault(error))
-        doc_ids, refused = outcome_of(self._workspace, path)
+        doc_ids, refused = editing.outcome_of(self._workspace, path)
         why = next((one["message"] for one in report.skipped), refused)
         if not doc_ids or why is not None:
             why = why or "there is nothing to read in it"
@@ -255,7 +255,7 @@ class DocumentImports:
         """Put a file in the place of its original. Raise HIVE-417 or HIVE-415 where its sender may no longer add it:
         it may have waited for long."""
         now, path = made.sender.now(self._workspace), self._workspace.root / made.files[number].path
-        documents, _ = outcome_of(self._workspace, path)
+        documents, _ = editing.outcome_of(self._workspace, path)
         if now.roles.isdisjoint(OPERATORS) or not ViewGate.of(self._workspace, now).shows_all(documents):
             fix = "let somebody who may add documents send it"
             raise HiveError.of("HIVE-415", f"{now.user} may no longer add this document", fix=fix, exit_code=1)
@@ -291,7 +291,7 @@ def document_deleted(
     workspace: Workspace, doc_id: str, who: Principal, by: str, require: Callable[[], object] = lambda: None
 ) -> None:
     """Delete a document, and the original that was uploaded for it alone. Raises: as `delete_document`."""
-    original = delete_document(workspace, doc_id, require)
+    original = editing.delete_document(workspace, doc_id, require)
     if original is not None and original.is_relative_to(workspace.root / FOLDER):
         original.unlink(missing_ok=True)
     DocumentImports(workspace).dismiss(doc_id, who.tenant)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hive_agents.base import HiveError
 from hive_agents.documents import LANGUAGES, content, spoken_language
 from hive_agents.evaluation import load_golden
-from hive_agents.models.embedding import LOCAL, MULTILINGUAL
+from hive_agents.models.embedding import providers
 from hive_agents.ranking import SearchEngine
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ SAMPLE = 100
 """Documents of a collection whose language is detected, at most."""
 _SOME = 10
 """One question in so many, in another language, is worth a model that reads it."""
-_INSTALL = f'pip install "hive-agents[multilingual]", set [models] embedding = "{MULTILINGUAL}", and index once more'
+_INSTALL = (
+    f'pip install "hive-agents[multilingual]", set [models] embedding = "{providers.MULTILINGUAL}", and index once more'
+)
 
 
 def language_advice(place: Workspace, collections: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -35,7 +37,7 @@ def language_advice(place: Workspace, collections: Iterable[str]) -> Iterator[tu
             yield told, f'set [index] language = "{spoken}" in hive.toml, and index once more'
         foreign.add(content.language_of_most(texts, "english"))
     models = place.settings.models
-    if models.embedding != LOCAL or models.embedding_path:
+    if models.embedding != providers.LOCAL or models.embedding_path:
         return
     if named := sorted(foreign - {"english"}):
         yield f"documents are in {_listed(named)}, and the embedding model reads English", _INSTALL

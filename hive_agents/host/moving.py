@@ -28,9 +28,8 @@ from hive_agents.store import (
     moved,
     moved_to,
     own_schema,
-    seal,
+    sealing,
     transaction,
-    unseal,
 )
 from hive_agents.workspace import RemoteDatabase, Workspace
 
@@ -134,7 +133,7 @@ def move_records(
                 if (gone := moved_to(here)) is not None:
                     raise moved(gone, where(workspace))  # older records would replace newer ones
                 with transaction(there):
-                    unseal(workspace, there)
+                    sealing.unseal(workspace, there)
                 _mark(there, places.identity)
                 places.copy(progress)
                 parts = places.compared()
@@ -144,9 +143,9 @@ def move_records(
                 raise HiveError.of("HIVE-407", message, file=where(workspace, target), fix=fix)
             copied = _marked(there) is not None
             with transaction(there):
-                unseal(workspace, there)
+                sealing.unseal(workspace, there)
                 there.execute(f"DROP TABLE IF EXISTS {MARK}")
-            seal(workspace, here, where(workspace, target))
+            sealing.seal(workspace, here, where(workspace, target))
     return RecordsMove(where(workspace), where(workspace, target), tuple(parts), copied)
 
 
@@ -201,7 +200,7 @@ def _without_server(workspace: Workspace) -> Workspace:
 def reopen_records(workspace: Workspace) -> None:
     """Allow writes again to the records that the settings name, though they were moved to another place."""
     with exclusive(workspace, "reopening the records"), connected(workspace.records) as here, transaction(here):
-        unseal(workspace, here)
+        sealing.unseal(workspace, here)
 
 
 def _require_rest(workspace: Workspace, connection: RecordsConnection) -> None:

@@ -12,7 +12,7 @@ from hive_agents import agents, ranking
 from hive_agents.base import Busy, HiveError, Unwritable
 from hive_agents.events import Bell
 from hive_agents.runs import Hold, Leases, taken
-from hive_agents.store import connected, listening
+from hive_agents.store import connected, notices
 
 if TYPE_CHECKING:
     from hive_agents.runs import Lease
@@ -29,7 +29,7 @@ async def follow_deployments(workspace: Workspace) -> None:
     edits in between stay.
     """
     loop, bell, followed = asyncio.get_running_loop(), Bell(None), None
-    with bell, listening(workspace.records, lambda: loop.call_soon_threadsafe(bell.ring)):
+    with bell, notices.listening(workspace.records, lambda: loop.call_soon_threadsafe(bell.ring)):
         while True:
             try:
                 newest = await asyncio.to_thread(_newest, workspace)

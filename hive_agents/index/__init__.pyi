@@ -1,3 +1,6 @@
+from . import (
+    indexing as indexing,
+)
 from .bm25 import (
     BM25Params as BM25Params,
 )
@@ -40,13 +43,6 @@ from .index import (
     AnyIndex as AnyIndex,
     ScopedIndex as ScopedIndex,
     SqliteIndex as SqliteIndex,
-)
-from .indexing import (
-    IndexReport as IndexReport,
-    PendingWork as PendingWork,
-    bring_up_to_date as bring_up_to_date,
-    index_is_stale as index_is_stale,
-    is_indexed as is_indexed,
 )
 from .keyword_batch import (
     padded as padded,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base import Busy, Diagnostic, HiveError
-from hive_agents.documents import Collection, file_stamp, head_of, plain_heading, terms
+from hive_agents.documents import Collection, blocks, file_stamp, head_of, terms
 from hive_agents.index.bm25 import BM25, BM25Params, Board
 from hive_agents.index.boilerplate import Boilerplate, Lines, SharedLines
 from hive_agents.index.generation import State, document_rows, find_generation, parts_of
@@ -25,7 +25,7 @@ from hive_agents.index.lanes import ChunkNumbers, ChunkRow
 from hive_agents.index.postings import Postings, merged_postings, read_postings
 from hive_agents.index.segments import Numbering
 from hive_agents.index.vectors import VectorIndex, open_vectors
-from hive_agents.models.embedding import Recent, no_model
+from hive_agents.models.embedding import Recent, providers
 from hive_agents.store import database, database_errors, file_identity
 from hive_agents.workspace import Workspace
 
@@ -172,8 +172,8 @@ class GenerationReader:
             row[0]: ChunkRow(
                 row[1],
                 row[2],
-                plain_heading(row[3]),
-                " > ".join(map(plain_heading, json.loads(row[4]))),
+                blocks.plain_heading(row[3]),
+                " > ".join(map(blocks.plain_heading, json.loads(row[4]))),
                 head + text,
                 json.loads(row[6]),
                 boilerplate.without(row[0], head + text),
@@ -342,7 +342,7 @@ class GenerationReader:
     def local_vectors(self) -> VectorIndex:
         """The vectors in `.hive/vectors`. Raises: HIVE-401 without a model, HIVE-406 where they are unusable."""
         if self.embedding_model is None:
-            raise no_model("the index was built without an embedding model")
+            raise providers.no_model("the index was built without an embedding model")
         try:
             vectors = open_vectors(self._workspace, self.parts)
             self._require_live()

@@ -26,7 +26,7 @@ from hive_agents.index.generation_reader import GenerationReader
 from hive_agents.index.keyword_batch import KeywordBatch
 from hive_agents.index.lanes import ChunkNumbers, ChunkRow, Lane, VectorLane, WordBatch, WordLane
 from hive_agents.index.vectors import Mask
-from hive_agents.models.embedding import Embedder, Recent, no_model, open_embedder, question_vectors
+from hive_agents.models.embedding import Recent, embedding_cache, open_embedder, providers
 from hive_agents.workspace import Workspace, cores
 
 T = TypeVar("T")
@@ -116,7 +116,7 @@ class SqliteIndex(GenerationReader):
 
     def stored_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts as those of questions, kept on disk: see `question_vectors`."""
-        return question_vectors(self._workspace, self._embedder, texts)
+        return embedding_cache.question_vectors(self._workspace, self._embedder, texts)
 
     def within(self, visible: NDArray[np.bool_], owner: Hashable = None) -> ScopedIndex:
         """Return the index as if only the documents in `visible` (shape `(n_documents,)`, by `doc_ids()`) existed.
@@ -194,10 +194,10 @@ class SqliteIndex(GenerationReader):
         return self._open_engines()
 
     @cached_property
-    def _embedder(self) -> Embedder:
+    def _embedder(self) -> providers.Embedder:
         embedder, why_not = open_embedder(self._workspace)
         if embedder is None:
-            raise no_model(why_not.message if why_not else "no embedding model is configured")
+            raise providers.no_model(why_not.message if why_not else "no embedding model is configured")
         if embedder.model_id != self.embedding_model:
             message = f"the index was built with {self.embedding_model}, the model is now {embedder.model_id}"
             raise HiveError.of("HIVE-406", message, file=".hive/hive.db", fix="run `hive index`", exit_code=3)

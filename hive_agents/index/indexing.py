@@ -23,17 +23,15 @@ from hive_agents import events
 from hive_agents.base import Damaged, Diagnostic, HiveError, NewerRelease, did_you_mean
 from hive_agents.base.files import disk_errors
 from hive_agents.documents import (
-    ANALYZER,
     Collection,
     Document,
     DocumentFolder,
+    analysis,
     chunking,
     collection_names,
-    exact,
     follow_moves,
     head_of,
     is_exact,
-    languages,
     load_collection,
     parse_document,
     terms,
@@ -44,7 +42,7 @@ from hive_agents.index.following import Contents, Former, IndexedDocument
 from hive_agents.index.generation import Generation, State
 from hive_agents.index.postings import TermVocabulary
 from hive_agents.index.vectors import segment_vectors
-from hive_agents.models.embedding import TOKENIZER, Embedder, EmbeddingCache, WordPieces, open_embedder, text_hash
+from hive_agents.models.embedding import WordPieces, embedding_cache, open_embedder, providers
 from hive_agents.store import connected, database, database_errors, transaction
 from hive_agents.workspace import Workspace
 
@@ -235,7 +233,9 @@ def _renamed(indexed: Mapping[str, str], folder: DocumentFolder) -> dict[str, st
     }
 
 
-def _pending_work(indexed: Mapping[str, str], folder: DocumentFolder, embedder: Embedder | None) -> tuple[int, float]:
+def _pending_work(
+    indexed: Mapping[str, str], folder: DocumentFolder, embedder: providers.Embedder | None
+) -> tuple[int, float]:
     """Return the number of new and changed documents, and a rough estimate of the time for them in one collection."""
     changed = [doc_id for doc_id, digest in folder.hashes.items() if indexed.get(doc_id) != digest]
     pace = _READ_PER_SECOND if embedder is None else _EMBEDDED_PER_SECOND
@@ -269,7 +269,7 @@ class Recipe:
 
     schema: Collection
     language: str
-    embedder: Embedder | None
+    embedder: providers.Embedder | None
 
     @property
     def model_id(self) -> str | None:
@@ -277,7 +277,7 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        parts = (FORMAT, ANALYZER, self.language, TOKENIZER, self.schema.digest())
+        parts = (FORMAT, analysis.ANALYZER, self.language, providers.TOKENIZER, self.schema.digest())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def made(self, generation: Generation) -> bool:
@@ -287,12 +287,12 @@ class Recipe:
 
 def _language(workspace: Workspace) -> str:
     language = workspace.settings.index.language.lower()
-    if language not in languages():
-        fix = did_you_mean(language, languages(), f"use one of: {', '.join(languages())}")
+    if language not in analysis.languages():
+        fix = did_you_mean(language, analysis.languages(), f"use one of: {', '.join(analysis.languages())}")
         raise HiveError.of(
             "HIVE-105", f'no stemmer is called "{language}"', file="hive.toml", path="index.language", fix=fix
         )
-    return exact(language)
+    return analysis.exact(language)
 
 
 def _open_or_set_aside(workspace: Workspace, report: IndexReport, *, check: bool) -> sqlite3.Connection:
@@ -318,7 +318,7 @@ def _open_or_set_aside(workspace: Workspace, report: IndexReport, *, check: bool
         return database.connect(workspace.database)
 
 
-def _embedder(workspace: Workspace, report: IndexReport) -> Embedder | None:
+def _embedder(workspace: Workspace, report: IndexReport) -> providers.Embedder | None:
     embedder, why_not = open_embedder(workspace)
     if why_not is not None:
         report.warnings.append(why_not)
@@ -488,7 +488,7 @@ class _Indexer:
         missing = [row for row, digest in enumerate(hashes) if digest not in known]
         vectors = np.zeros((len(hashes), recipe.embedder.dimensions), np.float32)
         if missing or self.how.write_seed or not contents.kept:
-            cache = EmbeddingCache(self.workspace, recipe.embedder)
+            cache = embedding_cache.EmbeddingCache(self.workspace, recipe.embedder)
             texts = [_embedded_text(*chunks[row]) for row in missing]
             wanted = [hashes[row] for row in missing]
             self.report.embedded += cache.missing(wanted)
@@ -526,7 +526,7 @@ def _indexed(
     rows = []
     for chunk in chunks:
         tokens = vocabulary.numbers([*terms(" ".join(chunk.ancestors), language), *terms(chunk.searched, language)])
-        hashed = text_hash(chunk.embedded(document.title))
+        hashed = embedding_cache.text_hash(chunk.embedded(document.title))
         rows.append((json.dumps(chunk.heading_path, ensure_ascii=False), chunk.stored, hashed, tokens))
     return IndexedDocument(
         document.doc_id,

@@ -1,6 +1,8 @@
 from . import (
     audits as audits,
     calibration as calibration,
+    evaluators as evaluators,
+    requests as requests,
 )
 from .binomial import (
     lower_bound as lower_bound,
@@ -18,9 +20,6 @@ from .decision_log import (
     DecisionLog as DecisionLog,
 )
 from .evaluators import (
-    Abstention as Abstention,
-    AsyncEvaluator as AsyncEvaluator,
-    EvaluatorFault as EvaluatorFault,
     ModelEvaluator as ModelEvaluator,
 )
 from .finer import (
@@ -38,11 +37,7 @@ from .judges import (
 from .requests import (
     ANSWERED as ANSWERED,
     EFFECTS as EFFECTS,
-    ask_for_rule as ask_for_rule,
-    ask_for_thresholds as ask_for_thresholds,
     carried_out as carried_out,
-    open_drift_ticket as open_drift_ticket,
-    open_missed_tickets as open_missed_tickets,
     overtaken_because as overtaken_because,
 )
 from .rules import (

@@ -1,3 +1,6 @@
+from . import (
+    onion as onion,
+)
 from .accepted import (
     AcceptedNote as AcceptedNote,
     AcceptedNotes as AcceptedNotes,
@@ -37,11 +40,6 @@ from .names import (
     folder_name as folder_name,
     memory_folder as memory_folder,
     run_folder as run_folder,
-)
-from .onion import (
-    Phase as Phase,
-    build_prompt as build_prompt,
-    narrative as narrative,
 )
 from .spill import (
     Delivery as Delivery,

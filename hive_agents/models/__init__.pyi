@@ -33,16 +33,6 @@ from .prices import (
 from .probe import (
     Probe as Probe,
 )
-from .probing import (
-    TAKE_A_LARGER as TAKE_A_LARGER,
-    Tried as Tried,
-    configured_chat as configured_chat,
-    is_fit as is_fit,
-    probed as probed,
-    told_of as told_of,
-    tried_embedding as tried_embedding,
-    tried_reranker as tried_reranker,
-)
 from .scripted import (
     Line as Line,
     Script as Script,

@@ -31,7 +31,7 @@ from hive_agents.models.model import (
 from hive_agents.models.prices import list_price
 from hive_agents.models.structured import json_schema, validated
 from hive_agents.models.telemetry import Span, span
-from hive_agents.workspace import Workspace, is_trusted_model
+from hive_agents.workspace import Workspace, trusted
 from hive_agents.workspace.settings import Price, Settings
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def open_chain(
     models: list[ChatModel] = []
     breakers: dict[str, Breaker] = {}
     for name in names:
-        if workspace is not None and not (by_user or is_trusted_model(workspace, name)):
+        if workspace is not None and not (by_user or trusted.is_trusted_model(workspace, name)):
             raise _untrusted(name)
         model, server = _open(name, settings, workspace, scripts)
         models.append(model)

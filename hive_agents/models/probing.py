@@ -10,7 +10,8 @@ from typing import get_args
 
 from hive_agents.base import HiveError
 from hive_agents.models.chain import open_chain
-from hive_agents.models.embedding import open_embedder, open_reranker
+from hive_agents.models.embedding import open_embedder
+from hive_agents.models.embedding.providers import open_reranker
 from hive_agents.models.endpoint import open_endpoint
 from hive_agents.models.probe import Probe, probe
 from hive_agents.models.threads import waited

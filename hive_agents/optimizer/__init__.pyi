@@ -1,5 +1,6 @@
 from . import (
     steps as steps,
+    why as why,
 )
 from .context import (
     OptimizerContext as OptimizerContext,
@@ -26,13 +27,6 @@ from .space import (
 from .stale import (
     StalePair as StalePair,
     stale_pairs as stale_pairs,
-)
-from .why import (
-    Costs as Costs,
-    DocumentQuestion as DocumentQuestion,
-    DocumentRank as DocumentRank,
-    Way as Way,
-    config_ways as config_ways,
 )
 from .why_document import (
     document_ways as document_ways,

@@ -37,8 +37,7 @@ from hive_agents.ranking import (
     floor_of,
     is_answered,
     name_shares,
-    terms_of,
-    worded_depth,
+    stages,
 )
 
 MAX_DEPTH = 200
@@ -227,11 +226,11 @@ class CachedLanes:
         return worded
 
     def _first_by_words(self, config: RetrievalConfig) -> IntArray:
-        depth = worded_depth(config) if config.retrieval.keyword else 0
+        depth = stages.worded_depth(config) if config.retrieval.keyword else 0
         return self.keyword(filter_key(config), config.bm25.params)[:, :depth]
 
     def _terms_of(self, chunk: int) -> frozenset[str]:
-        return self._chunk_terms.get(chunk, lambda: terms_of(self.index.rows([chunk])[0], self.language))
+        return self._chunk_terms.get(chunk, lambda: stages.terms_of(self.index.rows([chunk])[0], self.language))
 
     @property
     def language(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hive_agents.evaluation import held_out, load_golden, missing_labels, needed_queries, paired_difference, spent_alpha
+from hive_agents.evaluation import held_out, load_golden, missing_labels, needed_queries, spent_alpha, statistics
 from hive_agents.gate import GateResult, as_seen, run_gate, switch
 from hive_agents.optimizer.session import ConfigData, OptimizerSession
 from hive_agents.optimizer.space import parsed
@@ -85,7 +85,7 @@ def queries_to_certify(session: OptimizerSession, best: ConfigData) -> int:
     """
     alpha = spent_alpha(1, session.workspace.settings.gate.alpha)
     old, new = session.baseline_measured.nudcg.tolist(), session.remeasure(parsed(best)).nudcg.tolist()
-    difference = paired_difference(old, new, alpha=alpha)
+    difference = statistics.paired_difference(old, new, alpha=alpha)
     wanted = difference.n + (needed_queries(difference, alpha) or 0)
     return missing_labels(load_golden(session.workspace, session.golden_path), wanted)
 

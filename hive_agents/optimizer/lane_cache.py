@@ -29,12 +29,10 @@ from hive_agents.ranking import (
     RetrievalConfig,
     SearchEngine,
     best_columns,
-    fused_scores,
     joined,
     multiplied,
-    needs_nearness,
     settings,
-    silent,
+    stages,
 )
 
 _POOLS, _PLAIN, _FUSED, _SCORES = 256, 64, 256, 1024
@@ -212,15 +210,15 @@ class LaneCache:
         key = (pool_key, _fusion(config), self._weighing(config), width, most)
         judged = self._fused.get(key, lambda: self._judge(self._listed(config, pool_key, width, wanted)))
         returned = judged.lists.lengths(config)
-        if needs_nearness(config):
+        if stages.needs_nearness(config):
             _, nearest = self.lanes.vector(pool_key[0])
-            returned = np.where(silent(self.lanes, nearest, config), 0, returned)
+            returned = np.where(stages.silent(self.lanes, nearest, config), 0, returned)
         return judged, returned
 
     def _listed(self, config: RetrievalConfig, pool_key: _PoolKey, width: int, wanted: int) -> Lists:
         """Return the thinned lists, complete in their first `wanted` places."""
         pool = self._pool(pool_key)
-        plain, available = self._plain.get((pool_key, _fusion(config)), lambda: fused_scores(pool, config))
+        plain, available = self._plain.get((pool_key, _fusion(config)), lambda: stages.fused_scores(pool, config))
         scores = multiplied(plain, self.lanes, pool, config)
         width = max(width, config.rerank.candidates) if config.rerank.enabled else width
         while True:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hive_agents.index import AnyIndex
 from hive_agents.models.embedding import CachedReranker, Relevance, Reranker
 from hive_agents.optimizer.budget import SearchBudget
-from hive_agents.ranking import Floats, IntArray, SearchEngine, reranked_texts
+from hive_agents.ranking import Floats, IntArray, SearchEngine, stages
 
 _AT_ONCE = 4
 
@@ -52,7 +52,7 @@ class RelevanceTable:
         def request(row: int, part: IntArray) -> list[Relevance]:
             if budget is not None:
                 budget.require_means()
-            return _scored(reranker, self._texts[row], reranked_texts(self._index, part.tolist()))
+            return _scored(reranker, self._texts[row], stages.reranked_texts(self._index, part.tolist()))
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             futures = [pool.submit(request, *item) for item in zip(np.unique(rows).tolist(), parts, strict=True)]

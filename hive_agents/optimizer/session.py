@@ -31,7 +31,7 @@ from hive_agents.evaluation import (
 from hive_agents.gate import TagChange, distinct, falling_tags
 from hive_agents.index import AnyIndex, scope_of
 from hive_agents.models import Usage, estimated_usage, price_of, require_prices
-from hive_agents.models.embedding import CachedReranker, open_reranker
+from hive_agents.models.embedding import CachedReranker, providers
 from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
@@ -206,7 +206,7 @@ class OptimizerSession:
 
     def _configured_reranker(self) -> CachedReranker | None:
         try:
-            reranker = open_reranker(self.workspace)
+            reranker = providers.open_reranker(self.workspace)
         except NoModel as error:
             self.unavailable = diagnostic_line(error.diagnostics[0])
             return None

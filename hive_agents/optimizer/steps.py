@@ -234,14 +234,14 @@ def decide(workspace: Workspace, state: SearchState) -> SearchUpdate:
 
 
 def _deploy_approved(workspace: Workspace, approval_id: str) -> SearchUpdate:
-    from hive_agents.gate import deploy_approved
+    from hive_agents.gate import approved
 
     store = ApprovalStore(workspace)
     request = store.get(approval_id)
     if request.status != "approved":
         return {"status": "stopped", "stopped_by": request.status}
     try:
-        deploy_approved(workspace, request.id, request.context, request.decisions[-1].model_dump())
+        approved.deploy_approved(workspace, request.id, request.context, request.decisions[-1].model_dump())
     except Stale as error:
         store.supersede(request.id, error.diagnostics[0].message)
         return {"status": "stopped", "stopped_by": "superseded"}

@@ -1,3 +1,6 @@
+from . import (
+    stages as stages,
+)
 from .adaptive import (
     adaptive as adaptive,
 )
@@ -71,14 +74,5 @@ from .silence import (
 )
 from .stages import (
     Search as Search,
-    finish as finish,
-    fused_scores as fused_scores,
-    needs_nearness as needs_nearness,
     needs_vectors as needs_vectors,
-    require_words as require_words,
-    reranked_texts as reranked_texts,
-    retrieve as retrieve,
-    silent as silent,
-    terms_of as terms_of,
-    worded_depth as worded_depth,
 )

@@ -11,9 +11,9 @@ from hive_agents.base import EngineFault, HiveError
 from hive_agents.base.files import formats
 from hive_agents.documents import load_collection
 from hive_agents.engines import EngineBreaker, breakers_of, open_engines
-from hive_agents.index import Engine, LaneIndex, SqliteIndex, StaleIndex, State, is_indexed
+from hive_agents.index import Engine, LaneIndex, SqliteIndex, StaleIndex, State, indexing
 from hive_agents.models import span
-from hive_agents.models.embedding import Reranker, open_reranker
+from hive_agents.models.embedding import Reranker, providers
 from hive_agents.ranking.config import RetrievalConfig, find_config
 from hive_agents.ranking.deployed import active_config
 from hive_agents.ranking.hits import Ranking, present
@@ -80,11 +80,11 @@ class SearchEngine:
 
     def has_own_index(self) -> bool:
         """Return whether this host can answer without search engines of the settings."""
-        return is_indexed(self.workspace)
+        return indexing.is_indexed(self.workspace)
 
     @cached_property
     def _configured_reranker(self) -> Reranker | None:
-        return open_reranker(self.workspace)
+        return providers.open_reranker(self.workspace)
 
     def search(self, query: str, config: ConfigLike = None) -> Ranking:
         """Return the ranking of one query.

@@ -8,15 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
-from hive_agents.documents import (
-    DEFAULT_LANGUAGE,
-    heading_text,
-    names_in,
-    section_of,
-    terms,
-    unmarked,
-    without_references,
-)
+from hive_agents.documents import DEFAULT_LANGUAGE, blocks, heading_text, names_in, terms, unmarked, without_references
 from hive_agents.index import ChunkRow
 
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|(?<=[。！？；])")
@@ -82,9 +74,9 @@ def row_excerpt(row: ChunkRow, query: str, language: str) -> tuple[str, str]:
         if query_terms & _terms(row.own, language) == query_terms & _terms(row.text, language):
             shown, line = _excerpt(row.own, query, LENGTH, language)
             if shown:
-                return shown, section_of(row.heading, row.own, line)
+                return shown, blocks.section_of(row.heading, row.own, line)
     shown, line = _excerpt(row.text, query, LENGTH, language)
-    return shown, section_of(row.heading, row.text, line)
+    return shown, blocks.section_of(row.heading, row.text, line)
 
 
 @lru_cache(maxsize=512)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hive_agents.engines import open_engines
-from hive_agents.index import IndexReport, PendingWork, bring_up_to_date
+from hive_agents.index import indexing
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ def build_index(
     accept: bool = False,
     quick: bool = False,
     rebuild: bool = False,
-    plan: Callable[[PendingWork], None] | None = None,
+    plan: Callable[[indexing.PendingWork], None] | None = None,
     wait: float = 30.0,
-) -> IndexReport:
+) -> indexing.IndexReport:
     """Bring every collection's index up to date with `documents/`.
 
     Where a config was deployed, a change of fields, chunking, language or model builds a candidate, and the live index
@@ -36,7 +36,7 @@ def build_index(
     Raises: level 1 for a broken collection, HIVE-105 for a language, HIVE-401 for a wrong model, 402, 403, and 434 for
     an engine that can't be used.
     """
-    return bring_up_to_date(
+    return indexing.bring_up_to_date(
         workspace,
         partial(open_engines, workspace),
         progress,

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.documents import function_terms, is_exact, names_in, spoken_language, terms, whole_writings
+from hive_agents.documents import analysis, function_terms, is_exact, names_in, spoken_language, terms
 from hive_agents.index import BM25Params, ChunkNumbers, LaneIndex, TextIndex
 from hive_agents.ranking.config import RetrievalConfig
 
@@ -56,7 +56,7 @@ def _names_of(query: str, language: str) -> tuple[tuple[str, ...], frozenset[str
     found = set(terms(query, language))
     # "Tell me about" is rare in documents that tell nobody anything.
     content = found - function_terms(language, spoken_language(query, language))
-    return tuple(sorted(content or found)), names_in(query, language), whole_writings(query, language)
+    return tuple(sorted(content or found)), names_in(query, language), analysis.whole_writings(query, language)
 
 
 def idf(index: LaneIndex | TextIndex, count: int) -> float:

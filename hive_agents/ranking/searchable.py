@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hive_agents.workspace import workspace
 
 if TYPE_CHECKING:
-    from hive_agents.index import IndexReport
+    from hive_agents.index import indexing
     from hive_agents.ranking.engine import SearchEngine
 
 
@@ -37,7 +37,7 @@ class Workspace(workspace.Workspace):
 
     # Imported on call, so that opening a workspace is cheap.
 
-    def index(self) -> IndexReport:
+    def index(self) -> indexing.IndexReport:
         """Bring the index up to date with the documents; see `build_index`."""
         from hive_agents.ranking.indexed import build_index
 

@@ -14,14 +14,13 @@ import numpy as np
 
 from hive_agents.documents import (
     LANGUAGES,
+    analysis,
     content_terms,
-    exact_writings,
     function_words,
     language_of,
     names_in,
     spoken_language,
     terms,
-    whole_writings,
     words,
 )
 from hive_agents.index import BM25Params, ChunkNumbers, LaneIndex
@@ -60,9 +59,9 @@ def has_half(index: LaneIndex, query: str, first: ChunkNumbers, params: BM25Para
     """
     if not len(first):
         return False
-    written, names = exact_writings(query, index.language), names_in(query, index.language)
+    written, names = analysis.exact_writings(query, index.language), names_in(query, index.language)
     content = list(dict.fromkeys([*content_terms(query, index.language), *written]))
-    whole = sorted(whole_writings(query, index.language))
+    whole = sorted(analysis.whole_writings(query, index.language))
     if any(index.frequencies(whole, params)):
         return True
     counted = list(zip(content, index.frequencies(content, params), strict=True))

@@ -1,10 +1,10 @@
+from . import (
+    conversion as conversion,
+    registry as registry,
+)
 from .conversion import (
-    attachments_of as attachments_of,
     convert as convert,
-    convert_bytes as convert_bytes,
     read as read,
-    rows_in as rows_in,
-    streamed as streamed,
 )
 from .decoding import (
     decode as decode,
@@ -22,12 +22,7 @@ from .imported import (
 from .registry import (
     KINDS as KINDS,
     MAX_BYTES as MAX_BYTES,
-    READERS as READERS,
-    SETTINGS as SETTINGS,
-    is_plain_name as is_plain_name,
-    is_table as is_table,
     kind_of as kind_of,
-    unsupported as unsupported,
 )
 from .rows import (
     path_part as path_part,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Literal
 
-from hive_agents.documents import block_parser
+from hive_agents.documents import blocks
 from hive_agents.readers.markdown import fence, plain_lines
 
 _FENCE = re.compile(
@@ -106,7 +106,7 @@ def _parts(text: str) -> Iterator[tuple[_Kind, str]]:
     """Yield (kind, text) of runs of lines as Markdown parses them; joined they are the text."""
     lines = [found[0] for found in _LINE.finditer(text) if found[0]]
     kinds: list[_Kind] = ["text"] * len(lines)
-    for token in block_parser().parse(text):
+    for token in blocks.block_parser().parse(text):
         if token.type in _KINDS and token.map:
             first, last = token.map
             kinds[first:last] = [_KINDS[token.type]] * (min(last, len(lines)) - first)

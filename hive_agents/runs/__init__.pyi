@@ -1,15 +1,13 @@
 from . import (
+    checkpoints as checkpoints,
     control as control,
 )
 from .beside import (
     beside as beside,
 )
 from .checkpoints import (
-    async_checkpointer as async_checkpointer,
     checkpointer as checkpointer,
-    forget_threads as forget_threads,
     load_graph as load_graph,
-    on_its_own as on_its_own,
 )
 from .control import (
     RESTS as RESTS,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-    from hive_agents.store import PostgresConnection
+    from hive_agents.store import postgres
 
 
 @contextmanager
@@ -292,7 +292,7 @@ def _prepared(records: RecordsConnection) -> Any:
     """Return psycopg's connection, after making the tables of checkpoints where they are missing."""
     from langgraph.checkpoint.postgres import PostgresSaver
 
-    connection = cast("PostgresConnection", records)
+    connection = cast("postgres.PostgresConnection", records)
     if not connection.has_checkpoints and not _has_tables(connection):
         with connection.held("checkpoints"):
             PostgresSaver(connection.raw).setup()
@@ -300,7 +300,7 @@ def _prepared(records: RecordsConnection) -> Any:
     return connection.raw
 
 
-def _has_tables(connection: PostgresConnection) -> bool:
+def _has_tables(connection: postgres.PostgresConnection) -> bool:
     """Return whether the tables are up to date for this release of LangGraph, without a lock."""
     from langgraph.checkpoint.postgres import PostgresSaver
 

@@ -6,7 +6,7 @@ import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from hive_agents.access import end_all
+from hive_agents.access import proofs
 from hive_agents.base import HiveError
 from hive_agents.memory import ConversationStore
 from hive_agents.models import Message
@@ -75,7 +75,7 @@ def end_person(workspace: Workspace, user: str, tenant: str, by: str) -> dict[st
     Streams end within a heartbeat. Also tokens that were not made here count no more, if they were made before now; the
     stopped runs can't be resumed, since they act as this person.
     """
-    tokens, sessions, streams = end_all(workspace, user, tenant, by)
+    tokens, sessions, streams = proofs.end_all(workspace, user, tenant, by)
     stopped = 0
     while under_way := RunStore(workspace).list(status=ACTIVE, tenant=tenant, user=user, limit=AT_ONCE):
         changed = 0

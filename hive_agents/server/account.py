@@ -16,17 +16,13 @@ from hive_agents import copilot
 from hive_agents.access import (
     LOCAL_TENANT,
     MAX_TOKEN,
-    SESSION_SECONDS,
     AccessRules,
     Principal,
     asked_by,
-    begin_session,
-    end_session,
-    is_of_provider,
     issued_tokens,
+    logins,
     mint,
     revoke,
-    session_of_token,
 )
 from hive_agents.base import HiveError
 from hive_agents.base.files import FewEntries, ShortName
@@ -162,10 +158,10 @@ async def login(request: Request) -> Response:
     if request.method == "POST":
         require_same_site(request)  # against login CSRF: another site would choose the user
         sent = await run_in_threadpool(_sent_token, request, await request.body())
-        proof = await run_in_threadpool(session_of_token, workspace, sent)
+        proof = await run_in_threadpool(logins.session_of_token, workspace, sent)
         response: Response = JSONResponse({"ok": True}, headers=PRIVATE)
     else:
-        proof = await run_in_threadpool(begin_session, workspace, request.query_params.get("code", ""))
+        proof = await run_in_threadpool(logins.begin_session, workspace, request.query_params.get("code", ""))
         response = RedirectResponse("/", 303, headers=PRIVATE | {"Referrer-Policy": "no-referrer"})
     response.set_cookie(
         COOKIE, proof, max_age=_seconds(proof), path="/", secure=is_secure(request), httponly=True, samesite="strict"
@@ -178,8 +174,8 @@ async def logout(request: Request) -> Response:
     call = await run_in_threadpool(Call, request)
     leave = None
     if call.session is not None:
-        await run_in_threadpool(end_session, call.workspace, call.session)
-        if is_of_provider(call.session):
+        await run_in_threadpool(logins.end_session, call.workspace, call.session)
+        if logins.is_of_provider(call.session):
             with suppress(HiveError):  # signed out here, whether or not the provider can be asked
                 leave = await request.app.state.signin.leaving(origin_of(request) + "/login")
     response = JSONResponse({"ok": True, **({"leave": leave} if leave else {})}, headers=PRIVATE)
@@ -206,7 +202,7 @@ def _seconds(proof: str) -> int:
     import jwt
 
     expires = jwt.decode(proof, options={"verify_signature": False}).get("exp", 0)
-    return max(0, min(SESSION_SECONDS, int(expires - time.time())))
+    return max(0, min(logins.SESSION_SECONDS, int(expires - time.time())))
 
 
 routes = [Route("/login", login, methods=["GET", "POST"]), Route("/logout", logout, methods=["POST"])]

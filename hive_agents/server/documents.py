@@ -43,7 +43,7 @@ from hive_agents.server.auth import OPERATOR, READER, Call, CallContext
 from hive_agents.server.forms import Form, SentFiles
 from hive_agents.server.shapes import PageQuery, is_named
 from hive_agents.server.uploads import seen_import, seen_imports
-from hive_agents.sync import change_fields, sources_of
+from hive_agents.sync import editing
 
 api = Api("documents")
 POLL_SECONDS = 0.25
@@ -233,7 +233,7 @@ def change_document(call: CallContext, doc_id: str, body: DocumentChange) -> Doc
         _require_labels({"view": body.grants})
         changes["view"] = body.grants
     if changes:
-        change_fields(call.workspace, doc_id, changes, partial(_require_own, call, doc_id))
+        editing.change_fields(call.workspace, doc_id, changes, partial(_require_own, call, doc_id))
         record_document(
             call.workspace, EventType.DOCUMENT_CHANGED, call.principal, call.by, doc_id=doc_id, fields=changes
         )
@@ -302,7 +302,7 @@ class _Documents:
     def rows(self, doc_ids: list[str]) -> list[DocumentRow]:
         asked = [doc_id for doc_id in doc_ids if doc_id not in self._uploads]
         allowed = self._gate.allowed(asked)
-        sources = sources_of(self._call.workspace, sorted(allowed))
+        sources = editing.sources_of(self._call.workspace, sorted(allowed))
         uploads = self._call.workspace.root / "uploads"
         rows = []
         for doc_id in doc_ids:

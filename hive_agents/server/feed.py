@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hive_agents.access import tell_streams
+from hive_agents.access import proofs
 from hive_agents.base import HiveError
 from hive_agents.events import DURABLE, Bell, EventLog, EventType
 from hive_agents.store import Writes
@@ -176,7 +176,7 @@ class Feed:
     def _tell(self, open: Counter[tuple[str, str]]) -> None:
         self._told = open
         with suppress(HiveError):  # only their number is missing
-            tell_streams(self._host.workspace, self._id, open, 3 * COUNTED_SECONDS)
+            proofs.tell_streams(self._host.workspace, self._id, open, 3 * COUNTED_SECONDS)
 
     def _pass_on(self, event: Event) -> None:
         if (event.seq or 0) <= self._seq and not self._early:

@@ -16,10 +16,10 @@ from hive_agents.evaluation import (
     GENERATED,
     PROVING,
     GoldenSet,
-    LabelPool,
     LabelYield,
     Split,
     golden_size,
+    labelling,
     load_golden,
     missing_labels,
     open_questions,
@@ -150,7 +150,7 @@ def label_pool(call: Call, query: Pool) -> PoolShown:
     collection = _collection(call)
     hits = call.engine.with_index(
         collection,
-        lambda _: LabelPool(
+        lambda _: labelling.LabelPool(
             call.engine, collection, open_scope(call.workspace, call.engine, call.principal, collection)
         ).documents(query.query),
     )
@@ -189,7 +189,7 @@ def worth(call: Call) -> Worth:
 
     def count(_: object) -> LabelYield:
         within = None if reader is None else open_scope(call.workspace, call.engine, reader, collection)
-        counted = LabelYield(LabelPool(call.engine, collection, within))
+        counted = LabelYield(labelling.LabelPool(call.engine, collection, within))
         for query in queries:
             counted.add(query)
         return counted

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anyio import CapacityLimiter
 from starlette.requests import ClientDisconnect
 
-from hive_agents.access import take_requests
+from hive_agents.access import proofs
 from hive_agents.base import TooMany
 from hive_agents.runs import RunStore
 from hive_agents.server.shapes import OPENAI
@@ -116,7 +116,7 @@ class Rates:
             elif admitted:
                 share.bucket -= 1
         if not admitted and share.bucket >= 1:  # as far as is known here
-            taken, bucket = take_requests(self._workspace, principal, self._capacity, self._most)
+            taken, bucket = proofs.take_requests(self._workspace, principal, self._capacity, self._most)
             admitted = taken >= 1
             with self._lock:
                 share.requests += taken - admitted

@@ -25,18 +25,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from hive_agents.access import (
-    SESSION_SECONDS,
-    SIGN_IN_SECONDS,
-    Principal,
-    ProvidedSession,
-    begin_sign_in,
-    end_session,
-    end_sign_in,
-    hold_session,
-    is_name,
-    session_of_provider,
-)
+from hive_agents.access import Principal, is_name, logins
 from hive_agents.base import HiveError
 from hive_agents.server.address import address, is_loopback
 from hive_agents.server.auth import COOKIE
@@ -72,7 +61,7 @@ class _GrantEnded(HiveError):
 class _Signed:
     """Somebody who is signed in, and what the provider is asked by about them."""
 
-    session: ProvidedSession
+    session: logins.ProvidedSession
     who: Principal
     refresh_token: str
 
@@ -125,7 +114,7 @@ class Provider:
         asked = {"client_id": self.settings().client_id, "post_logout_redirect_uri": then}
         return _with_query(self._endpoint("end_session_endpoint"), asked)
 
-    async def came_back(self, code: str, back: str, nonce: str, verifier: str) -> ProvidedSession:
+    async def came_back(self, code: str, back: str, nonce: str, verifier: str) -> logins.ProvidedSession:
         """Return the session of who signed in. Raises: HIVE-417 where the provider doesn't vouch for them."""
         await self._about()
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": back, "code_verifier": verifier}
@@ -133,10 +122,10 @@ class Provider:
         claims = await self._verified(answer.get("id_token"))
         if not hmac.compare_digest(str(claims.get("nonce")).encode(errors="replace"), nonce.encode()):
             raise refused("its ID token is for another sign-in")
-        if int(claims["iat"]) < time.time() - SIGN_IN_SECONDS - _LEEWAY:
+        if int(claims["iat"]) < time.time() - logins.SIGN_IN_SECONDS - _LEEWAY:
             raise refused("its ID token is older than this sign-in")
         who = await self._told(answer, claims)
-        session = await run_in_threadpool(session_of_provider, self._workspace, who)
+        session = await run_in_threadpool(logins.session_of_provider, self._workspace, who)
         if isinstance(refresh_token := answer.get("refresh_token"), str):
             self._signed.append(_Signed(session, who, refresh_token))
             if self._asking is None or self._asking.done():
@@ -165,8 +154,8 @@ class Provider:
         except _GrantEnded:
             holds = False
         if not holds:
-            await run_in_threadpool(end_session, self._workspace, signed.session.text)
-        if not holds or not await run_in_threadpool(hold_session, self._workspace, signed.session):
+            await run_in_threadpool(logins.end_session, self._workspace, signed.session.text)
+        if not holds or not await run_in_threadpool(logins.hold_session, self._workspace, signed.session):
             self._signed.remove(signed)
 
     async def _still_holds(self, signed: _Signed) -> bool:
@@ -368,13 +357,19 @@ async def begin(request: Request) -> Response:
         where = await provider.address(back, state, nonce, verifier)
         kept = {"state": state, "nonce": nonce, "verifier": verifier, "back": back}
         kept["next"] = wanted if is_local(wanted) else "/"
-        begun = await run_in_threadpool(begin_sign_in, request.app.state.host.workspace, kept)
+        begun = await run_in_threadpool(logins.begin_sign_in, request.app.state.host.workspace, kept)
     except HiveError as error:
         return _failed(request, error)
     response = RedirectResponse(where, 303, headers=HEADERS)
     # Lax: the provider's site sends the browser back, and with Strict the cookie would stay behind.
     response.set_cookie(
-        _BEGUN, begun, max_age=SIGN_IN_SECONDS, path=BACK, secure=is_secure(request), httponly=True, samesite="lax"
+        _BEGUN,
+        begun,
+        max_age=logins.SIGN_IN_SECONDS,
+        path=BACK,
+        secure=is_secure(request),
+        httponly=True,
+        samesite="lax",
     )
     return response
 
@@ -396,7 +391,13 @@ async def back(request: Request) -> Response:
     # No redirect: a browser that comes from another site would follow it without the session, which is Strict.
     response = rendered(request, "onward.html", {"next": kept["next"]})
     response.set_cookie(
-        COOKIE, session, max_age=SESSION_SECONDS, path="/", secure=is_secure(request), httponly=True, samesite="strict"
+        COOKIE,
+        session,
+        max_age=logins.SESSION_SECONDS,
+        path="/",
+        secure=is_secure(request),
+        httponly=True,
+        samesite="strict",
     )
     response.delete_cookie(_BEGUN, path=BACK, httponly=True, samesite="lax")
     return response
@@ -405,7 +406,7 @@ async def back(request: Request) -> Response:
 def _kept(workspace: Workspace, begun: str) -> Mapping[str, str]:
     if not begun:
         raise refused("this browser began none, or keeps no cookies")
-    return end_sign_in(workspace, begun)
+    return logins.end_sign_in(workspace, begun)
 
 
 def _failed(request: Request, error: HiveError) -> Response:

@@ -9,7 +9,7 @@ from hive_agents.base import NotFound
 from hive_agents.base.files import ShortName
 from hive_agents.server.api import Api, Body, Value
 from hive_agents.server.auth import OPERATOR, CallContext
-from hive_agents.sources import ask_source, pause_source, source_log, source_rows
+from hive_agents.sources import showing
 from hive_agents.store import audit
 
 api = Api("sources")
@@ -52,19 +52,21 @@ class Pause(Body):
 def sources(call: CallContext) -> SourceList:
     """The sources all of whose documents the caller may view: the workspace's owner all, an administrator of a tenant
     that tenant's. They are added and trusted at the terminal."""
-    return SourceList(sources=[SourceRow(**row) for row in source_rows(call.workspace) if _sees(call, row["name"])])
+    return SourceList(
+        sources=[SourceRow(**row) for row in showing.source_rows(call.workspace) if _sees(call, row["name"])]
+    )
 
 
 @api.get("/api/sources/{name}", OPERATOR)
 def show_source(call: CallContext, name: ShortName) -> SourceLog:
     """The last runs of a source, and what it couldn't read."""
-    return SourceLog(**source_log(call.workspace, _own(call, name)))
+    return SourceLog(**showing.source_log(call.workspace, _own(call, name)))
 
 
 @api.post("/api/sources/{name}/run", OPERATOR, status=202)
 def run_now(call: CallContext, name: ShortName) -> SourceRow:
     """Ask for a run now: a host begins it within seconds. Many deletions still wait for a word at the terminal."""
-    ask_source(call.workspace, _own(call, name))
+    showing.ask_source(call.workspace, _own(call, name))
     audit.append(call.workspace, "source_asked", name=name, by=call.by)
     return _row(call, name)
 
@@ -72,13 +74,13 @@ def run_now(call: CallContext, name: ShortName) -> SourceRow:
 @api.post("/api/sources/{name}/pause", OPERATOR)
 def pause(call: CallContext, name: ShortName, body: Pause) -> SourceRow:
     """Leave a source out of its schedule, or take it in again."""
-    pause_source(call.workspace, _own(call, name), paused=body.paused)
+    showing.pause_source(call.workspace, _own(call, name), paused=body.paused)
     audit.append(call.workspace, "source_paused", name=name, by=call.by, paused=body.paused)
     return _row(call, name)
 
 
 def _row(call: CallContext, name: str) -> SourceRow:
-    return next(SourceRow(**row) for row in source_rows(call.workspace) if row["name"] == name)
+    return next(SourceRow(**row) for row in showing.source_rows(call.workspace) if row["name"] == name)
 
 
 def _own(call: CallContext, name: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from hive_agents.agents import read_resource, server_resources
+from hive_agents.agents import mcp_servers
 from hive_agents.base import HiveError
 from hive_agents.readers import KINDS
 from hive_agents.sources.contract import DocumentSource, MissedItem, SeenItems, SourceFailure, SourceItem, SourceOptions
@@ -21,7 +21,7 @@ class McpResourceSource(DocumentSource[McpResourceOptions]):
     def discover(self, seen: SeenItems) -> Iterator[SourceItem | MissedItem]:
         self._uris: dict[str, str] = {}
         try:
-            resources = server_resources(self.place.workspace, self.place.settings.url)
+            resources = mcp_servers.server_resources(self.place.workspace, self.place.settings.url)
         except HiveError as error:
             raise SourceFailure(error.diagnostics[0].message) from None
         for found in resources:
@@ -32,7 +32,7 @@ class McpResourceSource(DocumentSource[McpResourceOptions]):
 
     def fetch(self, item: SourceItem) -> bytes:
         try:
-            return read_resource(self.place.workspace, self.place.settings.url, self._uris[item.key])
+            return mcp_servers.read_resource(self.place.workspace, self.place.settings.url, self._uris[item.key])
         except HiveError as error:
             raise SourceFailure(error.diagnostics[0].message) from None
 

@@ -32,17 +32,7 @@ from hive_agents.sources.groups import known_groups, write_groups
 from hive_agents.sources.kinds import opened, source_settings
 from hive_agents.sources.state import ItemState, SourceStates, pause_after
 from hive_agents.store import connected
-from hive_agents.sync import (
-    NAMED,
-    ImportReport,
-    Listing,
-    MayDelete,
-    Records,
-    SourceFile,
-    Sync,
-    SyncProgress,
-    place_below,
-)
+from hive_agents.sync import NAMED, ImportReport, Listing, Records, SourceFile, Sync, SyncProgress, importing
 from hive_agents.workspace import Workspace, is_trusted
 from hive_agents.workspace.settings import SourceSettings
 
@@ -89,7 +79,7 @@ def run_source(
     name: str,
     *,
     again: bool = True,
-    may_delete: MayDelete = lambda doc_ids, everything: False,
+    may_delete: importing.MayDelete = lambda doc_ids, everything: False,
     progress: SyncProgress = lambda step, done, total: None,
 ) -> SourceReport:
     """Fetch what changed in a source of the settings and bring its documents up to date.
@@ -137,7 +127,7 @@ class _SourceRun:
         self._subjects: dict[str, list[str]] = {}
         self._held: set[str] = set()
 
-    def run(self, may_delete: MayDelete) -> None:
+    def run(self, may_delete: importing.MayDelete) -> None:
         lost, local = None, False
         try:
             with opened(self._workspace, self._report.name) as source:
@@ -277,9 +267,9 @@ class _SourceRun:
             if hashlib.sha256(self._states.content(key) or b"").hexdigest() in unseen:
                 self._held.add(key)
 
-    def _sync(self, gone: set[str], may_delete: MayDelete, *, complete: bool) -> None:
+    def _sync(self, gone: set[str], may_delete: importing.MayDelete, *, complete: bool) -> None:
         settings, name = self._settings, self._report.name
-        place = place_below(self._workspace, settings.to or f"documents/{name}")
+        place = importing.place_below(self._workspace, settings.to or f"documents/{name}")
         labels = {"tenant": [settings.tenant] if settings.tenant else [], "view": settings.view or _owner(settings)}
         with self._workspace.exclusive("importing"), connected(self._workspace.database) as connection:
             self._workspace.documents.mkdir(exist_ok=True)

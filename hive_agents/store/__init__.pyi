@@ -2,8 +2,12 @@ from . import (
     audit as audit,
     copying as copying,
     database as database,
+    edits as edits,
     ledger as ledger,
+    notices as notices,
     own_schema as own_schema,
+    postgres as postgres,
+    sealing as sealing,
 )
 from .copying import (
     Progress as Progress,
@@ -22,28 +26,16 @@ from .database import (
 )
 from .edits import (
     FileChange as FileChange,
-    digest_of as digest_of,
-    write_changes as write_changes,
 )
 from .moved import (
     left_behind as left_behind,
     moved as moved,
-)
-from .notices import (
-    listening as listening,
-    notify as notify,
-)
-from .postgres import (
-    PostgresConnection as PostgresConnection,
-    cut_after as cut_after,
 )
 from .reading import (
     documents_read as documents_read,
 )
 from .sealing import (
     moved_to as moved_to,
-    seal as seal,
-    unseal as unseal,
 )
 from .writes import (
     Writes as Writes,

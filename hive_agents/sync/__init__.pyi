@@ -1,8 +1,6 @@
-from .editing import (
-    change_fields as change_fields,
-    delete_document as delete_document,
-    outcome_of as outcome_of,
-    sources_of as sources_of,
+from . import (
+    editing as editing,
+    importing as importing,
 )
 from .examining import (
     examine_documents as examine_documents,
@@ -13,12 +11,6 @@ from .forgetting import (
 )
 from .git import (
     git_output as git_output,
-)
-from .importing import (
-    MayDelete as MayDelete,
-    changes as changes,
-    import_documents as import_documents,
-    place_below as place_below,
 )
 from .placing import (
     places as places,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec, RegexPattern
 
-from hive_agents.readers import ImportFailure, streamed
+from hive_agents.readers import ImportFailure, conversion
 
 _ALWAYS = {"node_modules", "bower_components", "__pycache__", "__pypackages__", "site-packages", "_build"}
 _MADE = {
@@ -106,7 +106,7 @@ def _read(folder: Path) -> _Rules | None:
     if not os.path.exists(path):  # or there is no access to the folder: its files are refused one by one
         return None
     try:
-        with streamed(path) as file:
+        with conversion.streamed(path) as file:
             data = file.read(_MOST_BYTES + 1)
     except ImportFailure as failure:
         raise ImportFailure(f"{path} {failure}") from None

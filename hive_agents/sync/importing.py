@@ -12,7 +12,7 @@ from typing import Any
 
 from hive_agents.base import HiveError
 from hive_agents.documents import follow_moves
-from hive_agents.readers import SETTINGS, ImportFailure
+from hive_agents.readers import ImportFailure, registry
 from hive_agents.store import connected
 from hive_agents.sync.records import Records, RememberedSource
 from hive_agents.sync.report import ImportReport, Skipped
@@ -63,8 +63,8 @@ def import_documents(
     >>> import_documents(workspace, folder / "lamp.md", to="lab").added
     ['lab/lamp.md']
     """
-    if unknown := sorted((brings or frozenset()) - SETTINGS):
-        fix = f"name some of {', '.join(sorted(SETTINGS))}, or nothing"
+    if unknown := sorted((brings or frozenset()) - registry.SETTINGS):
+        fix = f"name some of {', '.join(sorted(registry.SETTINGS))}, or nothing"
         raise HiveError.of("HIVE-409", f"{unknown[0]} is none of what readers leave out", fix=fix, exit_code=2)
     sources = [str(source) for source in ([given] if isinstance(given, str | Path) else given)]
     report = ImportReport(tell=tell)

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from hive_agents.base.files import frontmatter
-from hive_agents.readers import KINDS, Imported, is_plain_name
+from hive_agents.readers import KINDS, Imported, registry
 
 ORIGIN = "source_file"
 _ESCAPED = re.compile(r"\\udc([89a-f][0-9a-f])")
@@ -32,7 +32,9 @@ def places(relative: PurePosixPath) -> Iterator[str]:
     stem, suffix = relative.stem, relative.suffix
     if suffix == ".gz":
         stem, suffix = PurePosixPath(stem).stem, PurePosixPath(stem).suffix or suffix
-    if suffix.lower() not in KINDS and is_plain_name(suffix[1:]):  # it says what the text is, not how it is written
+    if suffix.lower() not in KINDS and registry.is_plain_name(
+        suffix[1:]
+    ):  # it says what the text is, not how it is written
         stem, suffix = f"{stem}-{suffix[1:]}", ""
     *folders, name = [_slug(part) for part in (*relative.parts[:-1], stem)]
     yield "/".join([*folders, f"{name}.md"])
@@ -55,7 +57,7 @@ def _title_from_name(file: PurePosixPath) -> str:
     packed = PurePosixPath(file.stem) if file.suffix.lower() == ".gz" else file
     stem = packed.stem if packed.suffix.lower() in KINDS else file.stem
     name = re.sub(r"[-_\s]+", " ", stem).strip()
-    return f"{file.parent.name}: {name}" if is_plain_name(file.name) and file.parent.name else name
+    return f"{file.parent.name}: {name}" if registry.is_plain_name(file.name) and file.parent.name else name
 
 
 def _legible(file: PurePosixPath) -> PurePosixPath:

@@ -17,13 +17,11 @@ from hive_agents.readers import (
     MAX_BYTES,
     ImportFailure,
     TableRow,
-    attachments_of,
-    is_table,
+    conversion,
     kind_of,
     mails_of,
     path_part,
-    rows_in,
-    streamed,
+    registry,
     unquoted_mail,
 )
 from hive_agents.sync.sources import Listing, SourceFile
@@ -47,7 +45,7 @@ def with_parts(listing: Listing, settings: Set[str]) -> Listing:
 
     @lru_cache(maxsize=1)  # attachments are read one after another, and their mail once for all of them
     def contents(read: Callable[[], bytes]) -> list[tuple[str, bytes | None]]:
-        return attachments_of(read())
+        return conversion.attachments_of(read())
 
     @lru_cache(maxsize=1)  # a mailbox that isn't a file on disk, such as one of a revision, once for all of its mails
     def whole(read: Callable[[], bytes]) -> bytes:
@@ -57,7 +55,7 @@ def with_parts(listing: Listing, settings: Set[str]) -> Listing:
         kind = kind_of(file.file.name)
         packed = file.file.name.lower().endswith(".gz")
         try:
-            if is_table(file.file.name):
+            if registry.is_table(file.file.name):
                 found += _rows(file, settings)
             elif kind == "mailbox" and not packed:
                 found += _mails(file, partial(whole, file.read), contents, refused)
@@ -71,7 +69,7 @@ def with_parts(listing: Listing, settings: Set[str]) -> Listing:
 
 
 def _rows(table: SourceFile, settings: Set[str]) -> Iterator[SourceFile]:
-    rows = rows_in(table.file.name, table.read(), settings=settings)
+    rows = conversion.rows_in(table.file.name, table.read(), settings=settings)
     if rows is None:
         yield table
         return
@@ -120,7 +118,7 @@ def _mails(
 
 
 def _opened(mailbox: SourceFile, whole: Callable[[], bytes]) -> AbstractContextManager[BinaryIO]:
-    return streamed(mailbox.path) if mailbox.path is not None else io.BytesIO(whole())
+    return conversion.streamed(mailbox.path) if mailbox.path is not None else io.BytesIO(whole())
 
 
 def _head(stream: BinaryIO, place: tuple[int, int]) -> bytes:
@@ -150,7 +148,7 @@ def _attachments(
     has more than `_MOST_ATTACHED` of them."""
     if not _ATTACHED.search(data):
         return
-    named = enumerate(name for name, _ in attachments_of(data))
+    named = enumerate(name for name, _ in conversion.attachments_of(data))
     kept = [(number, name) for number, name in named if kind_of(name) is not None and name != mail.file.name]
     if len(kept) > _MOST_ATTACHED:
         raise ImportFailure(f"more than {_MOST_ATTACHED:,} files are attached")

@@ -25,7 +25,7 @@ from typing import Any
 from hive_agents.base import HiveError
 from hive_agents.base.files import frontmatter
 from hive_agents.documents import follow_moves
-from hive_agents.readers import READERS, Imported, ImportFailure, convert_bytes, kind_of, unsupported
+from hive_agents.readers import Imported, ImportFailure, conversion, kind_of, registry
 from hive_agents.sync.imported_files import ImportedFiles, difference
 from hive_agents.sync.including import with_includes
 from hive_agents.sync.placing import ORIGIN, document_text, places
@@ -120,7 +120,7 @@ class Sync:
     def _recipe(self, source_file: SourceFile) -> str:
         """Return a hash of what determines the document of a file, besides its bytes."""
         kind = kind_of((source_file.origin if source_file.row else source_file.file).name)
-        reader = READERS.get(kind or "")
+        reader = registry.READERS.get(kind or "")
         settings = (self._source.brings | source_file.settings) & reader.settings if reader else ()
         metadata = json.dumps(self._metadata(source_file), sort_keys=True)
         how = f"{kind}\0{reader.version if reader else 0}\0{sorted(settings)}\0{metadata}"
@@ -238,7 +238,7 @@ class Sync:
         digest = None
         try:
             if kind_of(source_file.file.name) is None:
-                raise unsupported(source_file.file.name)
+                raise registry.unsupported(source_file.file.name)
             data, dropped = with_includes(source_file.read(), source_file.file, self._files)
             digest = hashlib.sha256(data).hexdigest()
             if self._is_unchanged(source_file, known, digest):
@@ -287,7 +287,7 @@ class Sync:
         made = (
             Imported(row.markdown, row.title, row.fields, left_out=row.left_out)
             if row
-            else convert_bytes(source_file.file.name, data, settings=settings)
+            else conversion.convert_bytes(source_file.file.name, data, settings=settings)
         )
         if source_file.part is not None:
             self._report.front_matter.append(made.metadata)

@@ -1,15 +1,10 @@
+from . import (
+    files as files,
+)
 from .files import (
     all_triggers as all_triggers,
-    is_anothers_service as is_anothers_service,
-    parse_trigger as parse_trigger,
     reached_trigger as reached_trigger,
     reaches as reaches,
-    remove_trigger as remove_trigger,
-    sound_trigger as sound_trigger,
-    trigger_change as trigger_change,
-    trigger_ids as trigger_ids,
-    trigger_removal as trigger_removal,
-    write_trigger as write_trigger,
 )
 from .firing import (
     key_of as key_of,

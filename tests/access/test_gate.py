@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from hive_agents.access import PermissionFault, Principal, TurnGate, ViewGate
+from hive_agents.access import PermissionFault, Principal, ViewGate
+from hive_agents.access.service import TurnGate
 
 READER = Principal("acme", "dana")
 

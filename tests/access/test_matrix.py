@@ -10,18 +10,8 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import (
-    Asker,
-    Principal,
-    ViewGate,
-    begin_session,
-    known_principal,
-    local_user,
-    login_code,
-    mint,
-    owner,
-    service_principal,
-)
+from hive_agents.access import Asker, Principal, ViewGate, known_principal, local_user, mint, owner, service_principal
+from hive_agents.access.logins import begin_session, login_code
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
 from hive_agents.ranking import build_index

@@ -14,23 +14,16 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import (
+from hive_agents.access import Asker, Principal, local_key, mint, proofs, revoke, verify
+from hive_agents.access.logins import (
+    LINK_SECONDS,
     SESSION_SECONDS,
-    Asker,
-    Principal,
     begin_session,
-    end_all,
     end_session,
-    forget_expired,
-    local_key,
     login_code,
-    mint,
-    proofs,
-    revoke,
     session_of_token,
-    verify,
 )
-from hive_agents.access.logins import LINK_SECONDS
+from hive_agents.access.proofs import end_all, forget_expired
 from hive_agents.base.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.store import audit, connected

@@ -14,16 +14,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import (
-    AccessLabels,
-    CurrentLabels,
-    PermissionFault,
-    Principal,
-    RemotePermissions,
-    owner,
-    permissions_of,
-)
-from hive_agents.access.service import DocumentFiles, LocalPermissions, OpenPermissions
+from hive_agents.access import AccessLabels, PermissionFault, Principal, RemotePermissions, owner, permissions_of
+from hive_agents.access.service import CurrentLabels, DocumentFiles, LocalPermissions, OpenPermissions
 from tests.access.conftest import DOCUMENTS, write_access
 from tests.conftest import settle, write_document
 from tests.listening import answering

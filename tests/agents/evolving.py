@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hive_agents import Workspace
-from hive_agents.agents import AgentSpec, ToolRegistry, deployment as agent_deploy, load_agent
+from hive_agents.agents import AgentSpec, ToolRegistry, deployment as agent_deploy
 from hive_agents.agents.deployed import record, serving_agent
 from hive_agents.agents.deployment import AgentDeployment
 from hive_agents.agents.evolution.proposals import propose
 from hive_agents.agents.evolution.texts import format_hash
+from hive_agents.agents.spec import load_agent
 from hive_agents.goals.goals import load_goal
 from hive_agents.host import decisions
 from hive_agents.models import Chain, ChatResult, Message, Tool

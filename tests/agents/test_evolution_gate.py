@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.agents import AgentSpec, ToolRegistry, load_agent
+from hive_agents.agents import AgentSpec, ToolRegistry
 from hive_agents.agents.deployed import serving_agent, versions
 from hive_agents.agents.evolution.verdict import Rehearsed, decide
 from hive_agents.agents.rehearsal import scratch
+from hive_agents.agents.spec import load_agent
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
 from hive_agents.models import Chain, ModelError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hive_agents import AgentRun, HiveError, Workspace
-from hive_agents.agents import check_agent
+from hive_agents.agents.verify import check_agent
 from hive_agents.base import RefusedInput
 from hive_agents.server.problems import status_of
 from tests.agents.conftest import node

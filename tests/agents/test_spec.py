@@ -7,8 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from hive_agents import EdgeSpec, NodeSpec, Workspace
-from hive_agents.agents import AgentSpec, agent_ids, load_agent
+from hive_agents.agents import AgentSpec
 from hive_agents.agents.deployed import find_sub_agent
+from hive_agents.agents.spec import agent_ids, load_agent
 from hive_agents.base.errors import HiveError
 from hive_agents.base.resources import json_schema
 from hive_agents.goals import CapabilityLevel

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from hive_agents import SubagentJudge, Workspace
-from hive_agents.agents import AgentSpec, agent_ids, check_agent, load_agent, sound_agent
+from hive_agents.agents import AgentSpec
 from hive_agents.agents.judges import register_judge
 from hive_agents.agents.prompt_texts import filled, secrets_in
+from hive_agents.agents.spec import agent_ids, load_agent
+from hive_agents.agents.verify import check_agent, sound_agent
 from hive_agents.base.errors import Diagnostic, HiveError
 from hive_agents.base.resources import bundled
 from tests.agents.conftest import agent_json, edge, node, write_json

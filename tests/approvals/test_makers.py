@@ -9,18 +9,8 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import (
-    Asker,
-    Principal,
-    begin_session,
-    local_user,
-    login_code,
-    mint,
-    owner,
-    same_hands,
-    session_of_token,
-    verify,
-)
+from hive_agents.access import Asker, Principal, local_user, mint, owner, same_hands, verify
+from hive_agents.access.logins import begin_session, login_code, session_of_token
 from hive_agents.approvals import ApprovalStore, Approvers, filed_by, log
 from hive_agents.host import decide
 from hive_agents.judging.learning import RuleBook

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents.base import HiveError
-from hive_agents.sync import ImportReport, import_documents
+from hive_agents.sync import ImportReport
+from hive_agents.sync.importing import import_documents
 from hive_agents.workspace import Workspace
 
 

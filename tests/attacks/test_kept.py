@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from hive_agents import HiveError, Workspace
-from hive_agents.access import known_principal, proofs, session_of_token
+from hive_agents.access import known_principal, proofs
+from hive_agents.access.logins import session_of_token
 from hive_agents.copilot import ThreadStore
 from hive_agents.server.app import ROUTES
 from hive_agents.server.auth import READER

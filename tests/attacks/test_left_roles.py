@@ -108,7 +108,7 @@ async def test_settings_count_by_the_rights_of_when_they_are_written(
     shown = await client.post("/settings/person", data=form)
     read = re.search(r'name="read" value="(\w+)"', shown.text)
     assert read is not None
-    real = settings.write_changes
+    real = settings.edits.write_changes
 
     def meanwhile(*given: Any) -> bool:
         if taken == "role":
@@ -117,7 +117,7 @@ async def test_settings_count_by_the_rights_of_when_they_are_written(
             control.end_person(place, "dana", "acme", "user:root")
         return real(*given)
 
-    monkeypatch.setattr(settings, "write_changes", meanwhile)
+    monkeypatch.setattr(settings.edits, "write_changes", meanwhile)
     answer = await client.post("/settings/person", data=form | {"read": read[1]})
     assert answer.status_code in (303, 403)
     assert answer.headers.get("location", "/login").startswith("/login")

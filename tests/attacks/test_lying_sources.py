@@ -12,16 +12,8 @@ from typing import Any
 
 import pytest
 
-from hive_agents.sources import (
-    SourceReport,
-    add_source,
-    from_imap,
-    from_obstore,
-    from_s3,
-    http_answer,
-    run_source,
-    running as running_module,
-)
+from hive_agents.sources import add_source, from_imap, from_obstore, from_s3, http_answer, running as running_module
+from hive_agents.sources.running import SourceReport, run_source
 from hive_agents.workspace import Workspace, trust
 
 TEXT = b"# Roof\n\nThe roof of the shed is tin.\n"

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from hive_agents.base.files import Sandbox
-from hive_agents.readers import ImportFailure, attachments_of, conversion
-from hive_agents.sync import import_documents, splitting
+from hive_agents.readers import ImportFailure, conversion
+from hive_agents.readers.conversion import attachments_of
+from hive_agents.sync import splitting
+from hive_agents.sync.importing import import_documents
 from hive_agents.workspace.workspace import Workspace
 
 HEAD = "From: a@example.org\nSubject: Words\nMIME-Version: 1.0\n"
@@ -65,7 +67,7 @@ def test_a_mail_that_takes_too_long_is_the_reason_for_no_other_of_its_mailbox(
             raise ImportFailure("it takes longer than 10 s of computing; split it")
         return attachments_of(data)
 
-    monkeypatch.setattr(splitting, "attachments_of", named)
+    monkeypatch.setattr(splitting.conversion, "attachments_of", named)
     report = import_documents(place, tmp_path / "box.mbox")
     assert sorted(report.added) == ["box/first.md", "box/first/a.md", "box/second.md", "box/third.md", "box/third/a.md"]
     assert [refused for refused in report.skipped if "longer than" in str(refused)]
@@ -81,7 +83,7 @@ def test_a_mail_is_read_once_for_all_that_is_attached_to_it(
         asked.append(len(data))
         return attachments_of(data)
 
-    monkeypatch.setattr(splitting, "attachments_of", counted)
+    monkeypatch.setattr(splitting.conversion, "attachments_of", counted)
     assert len(import_documents(place, tmp_path / "a.eml").added) == 41
     assert len(asked) == 2, "once for the names, once for what they hold"
 

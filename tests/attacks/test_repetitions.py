@@ -12,7 +12,8 @@ import pptx
 import pytest
 from pptx.util import Inches
 
-from hive_agents.readers import ImportFailure, conversion, convert_bytes, from_pdf
+from hive_agents.readers import ImportFailure, conversion, from_pdf
+from hive_agents.readers.conversion import convert_bytes
 
 SPACES = " ".join(
     f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "text", "table", "draw")

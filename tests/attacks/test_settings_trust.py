@@ -18,11 +18,12 @@ from pydantic import BaseModel
 
 from hive_agents import HiveError, Principal, Workspace
 from hive_agents.access import mint, permissions_of, verify
-from hive_agents.agents import sound_agent, workspace_tools
+from hive_agents.agents import workspace_tools
 from hive_agents.agents.run import RunModels
 from hive_agents.agents.spec import AgentSpec
+from hive_agents.agents.verify import sound_agent
 from hive_agents.models import open_chain
-from hive_agents.models.embedding import open_embedder, open_reranker
+from hive_agents.models.embedding import open_embedder
 from hive_agents.models.embedding.minilm_graph import (
     FLOAT,
     INT64,
@@ -32,10 +33,11 @@ from hive_agents.models.embedding.minilm_graph import (
     _write_tensor,
     _write_value,
 )
+from hive_agents.models.embedding.providers import open_reranker
 from hive_agents.models.endpoint import open_endpoint
 from hive_agents.server import Listener
 from hive_agents.server.signin import Provider
-from hive_agents.sources import run_source
+from hive_agents.sources.running import run_source
 from hive_agents.store import connected
 from hive_agents.workspace.settings import Settings
 from hive_agents.workspace.trusted import INERT, is_trusted, is_trusted_model, parts, trust, untrusted_notice
@@ -356,8 +358,9 @@ def test_a_model_that_loops_ends_by_ctrl_c(tmp_path: Path) -> None:
     place = with_reranker(tmp_path / "ws", "deadline_seconds = 500.0\n")
     trust(place)
     asking = (
-        "import sys; from hive_agents import Workspace; from hive_agents.models.embedding import open_reranker;"
-        " found = open_reranker(Workspace(sys.argv[1])); found.model_id; print('asks', flush=True);"
+        "import sys; from hive_agents import Workspace\n"
+        "from hive_agents.models.embedding.providers import open_reranker\n"
+        "found = open_reranker(Workspace(sys.argv[1])); found.model_id; print('asks', flush=True);"
         " found.relevance('a', ['b'])"
     )
     process = subprocess.Popen(

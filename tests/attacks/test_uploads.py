@@ -63,13 +63,13 @@ def test_a_form_of_as_many_parts_as_may_be_is_read() -> None:
 
 def test_files_of_one_name_are_looked_up_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, looked = sample(tmp_path / "ws"), []
-    found = imports.outcome_of
+    found = imports.editing.outcome_of
 
     def outcome_of(workspace: Any, path: Path) -> Any:
         looked.append(path)
         return found(workspace, path)
 
-    monkeypatch.setattr(imports, "outcome_of", outcome_of)
+    monkeypatch.setattr(imports.editing, "outcome_of", outcome_of)
     made = imports.DocumentImports(place).add(owner(), "user:me", [("same.md", b"# Lamp")] * 30)
     assert len({one.path for one in made.files}) == len(looked) == 30
 

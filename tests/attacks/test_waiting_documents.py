@@ -17,7 +17,8 @@ from hive_agents.host import DocumentImports
 from hive_agents.host.imports import DocumentImport
 from hive_agents.runs import control, leases_of
 from hive_agents.server import documents
-from hive_agents.sync import change_fields, delete_document, import_documents
+from hive_agents.sync.editing import change_fields, delete_document
+from hive_agents.sync.importing import import_documents
 from tests.server.serving import bearer, sample, served
 
 TEXTS = {"dana": b"# Wages\n\nNothing yet.\n", "root": b"# Wages\n\nThe secret sum is 4711.\n"}
@@ -103,7 +104,10 @@ async def test_a_change_of_a_document_that_waited_counts_by_the_rights_of_when_i
         return (change_fields if method == "PATCH" else real)(*given)
 
     real = documents.document_deleted
-    monkeypatch.setattr(documents, "change_fields" if method == "PATCH" else "document_deleted", meanwhile)
+    if method == "PATCH":
+        monkeypatch.setattr(documents.editing, "change_fields", meanwhile)
+    else:
+        monkeypatch.setattr(documents, "document_deleted", meanwhile)
     body = {"json": {"grants": ["user:dana"]}} if method == "PATCH" else {}
     answer = await client.request(method, "/api/documents/wages.md", headers=who, **body)
     assert answer.status_code in (401, 403, 404)

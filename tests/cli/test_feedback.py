@@ -11,7 +11,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal, ViewGate, known_principal, mint
 from hive_agents.base import HiveError
-from hive_agents.copilot import Chat, FeedbackQueue
+from hive_agents.copilot import Chat
+from hive_agents.copilot.feedback import FeedbackQueue
 from hive_agents.store import connected
 from tests.copilot.chats import copied_knowledge_base, use_models
 from tests.sample import Ran, hive

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from hive_agents.copilot.language import clean, every_pattern, language, pattern, words
-from hive_agents.documents import LANGUAGES, function_words, languages
+from hive_agents.documents import LANGUAGES, function_words
+from hive_agents.documents.analysis import languages
 
 
 def keys(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.evaluation import GoldenQuery, LabelPool, LabelYield, load_golden, open_questions, suggest
+from hive_agents.evaluation import GoldenQuery, LabelYield, load_golden, open_questions, suggest
+from hive_agents.evaluation.labelling import LabelPool
 from hive_agents.ranking import named_config
 from tests.sample import indexed_sample
 from tests.topics import CAREFUL, NAIVE, indexed_engine

@@ -17,7 +17,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.evaluation import FoundList, GoldenQuery, ask_both, open_source
+from hive_agents.evaluation import GoldenQuery, ask_both, open_source
+from hive_agents.evaluation.outside import FoundList
 from hive_agents.workspace.settings import Gate
 from tests.conftest import make_workspace
 from tests.evaluation.test_recorded import nowhere

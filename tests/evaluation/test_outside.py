@@ -8,8 +8,14 @@ import pytest
 import pytrec_eval
 
 from hive_agents.base.errors import HiveError
-from hive_agents.evaluation import evaluate_found
-from hive_agents.evaluation.outside import FoundList, OutsideQuery, load_asked, load_holdout, load_labels
+from hive_agents.evaluation.outside import (
+    FoundList,
+    OutsideQuery,
+    evaluate_found,
+    load_asked,
+    load_holdout,
+    load_labels,
+)
 
 
 def written(folder: Path, text: str, name: str = "qrels.txt") -> Path:

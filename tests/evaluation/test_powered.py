@@ -7,8 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from hive_agents.evaluation import paired_difference, powered_difference
+from hive_agents.evaluation import powered_difference
 from hive_agents.evaluation.powered import FEWEST, _half_width
+from hive_agents.evaluation.statistics import paired_difference
 
 VALUES = np.array([-1.0, -0.63, -0.37, 0.37, 0.63, 1.0])
 """Differences of nUDCG as they are: most queries don't change, the others jump. Their mean is 0."""

@@ -8,7 +8,8 @@ import pytrec_eval
 from hypothesis import given, strategies as st
 
 from hive_agents.base.errors import HiveError
-from hive_agents.evaluation import FoundList, GoldenQuery, Source, open_source
+from hive_agents.evaluation import GoldenQuery, Source, open_source
+from hive_agents.evaluation.outside import FoundList
 from hive_agents.workspace.workspace import Workspace
 
 

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import login_code
+from hive_agents.access.logins import login_code
 from tests.ports import lasting_port
 from tests.server.serving import asked, bearer, frames, sample, served
 

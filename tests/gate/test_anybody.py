@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from hive_agents.base.errors import HiveError
-from hive_agents.evaluation import FoundList, GoldenSet, home_of
-from hive_agents.evaluation.outside import PooledQuery, UnaskedQuery
-from hive_agents.gate import CheapLabels, RankingsFinding, gate_rankings, ledger_beside, run_gate
+from hive_agents.evaluation import GoldenSet
+from hive_agents.evaluation.outside import FoundList, PooledQuery, UnaskedQuery, home_of
+from hive_agents.gate import run_gate
+from hive_agents.gate.anybody import CheapLabels, RankingsFinding, gate_rankings, ledger_beside
 from hive_agents.gate.ledger import KIND, MAX_USES, uses
 from hive_agents.store import audit
 from hive_agents.workspace.settings import Gate

@@ -7,7 +7,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.base.errors import HiveError
-from hive_agents.gate import deploy_approved, deployed_for
+from hive_agents.gate.approved import deploy_approved, deployed_for
 from hive_agents.ranking import find_active, versions
 from tests.conftest import write_config
 from tests.sample import hive

@@ -10,17 +10,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.evaluation import (
-    Evaluation,
-    GoldenSet,
-    QueryEvaluation,
-    changed_since_labelled,
-    evaluate,
-    held_out,
-    load_golden,
-    save_label,
-)
+from hive_agents.evaluation import Evaluation, GoldenSet, QueryEvaluation, evaluate, held_out, load_golden
 from hive_agents.evaluation.golden import GoldenQuery
+from hive_agents.evaluation.labelling import changed_since_labelled, save_label
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.gate import GateResult, deploy, run_gate
 from hive_agents.gate.certificate import changed_since

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from hive_agents.gate import team_draft
-from hive_agents.gate.interleaving import ALARM, e_value, still_missing
+from hive_agents.gate.interleaving import ALARM, e_value, still_missing, team_draft
 
 lists = st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=8)
 

@@ -21,7 +21,7 @@ from hive_agents import Workspace
 from hive_agents.agents import AgentRun
 from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.host import move_records
+from hive_agents.host.moving import move_records
 from hive_agents.runs import Leases, RunStore
 from hive_agents.store import audit, connected, database
 from hive_agents.store.database import disconnect

@@ -10,8 +10,9 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.index.boosts import by_age, newest_day
-from hive_agents.ranking import RetrievalConfig, retrieve
+from hive_agents.ranking import RetrievalConfig
 from hive_agents.ranking.explain import explain_hit, explain_text
+from hive_agents.ranking.stages import retrieve
 from tests.conftest import config_json, write_document
 
 QUERY = "How do I rotate an API key?"

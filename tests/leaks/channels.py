@@ -12,8 +12,9 @@ from typing import Any
 
 from hive_agents.access import Principal, ViewGate
 from hive_agents.base.errors import HiveError
-from hive_agents.copilot import VERDICTS, CopilotContext, FeedbackQueue
+from hive_agents.copilot import CopilotContext
 from hive_agents.copilot.chat import Chat
+from hive_agents.copilot.feedback import VERDICTS, FeedbackQueue
 from hive_agents.copilot.session import vocabulary_of
 from hive_agents.copilot.threads import past_turns
 from hive_agents.runs import load_graph

@@ -17,7 +17,7 @@ from hive_agents.copilot.answer import Answer, numbered
 from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.evidence import GOAL, as_result, evidence
 from hive_agents.copilot.reply import rows_of
-from hive_agents.documents import plain_heading
+from hive_agents.documents.blocks import plain_heading
 from hive_agents.judging import JudgmentAction
 from hive_agents.models import Chain
 from tests.copilot.scripts import INJECTIONS

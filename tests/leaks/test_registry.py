@@ -17,8 +17,9 @@ from graphs.worker import WorkerState
 from hive_agents import Workspace
 from hive_agents.cli.conversation import Conversation
 from hive_agents.cli.main import command_line
-from hive_agents.copilot import FeedbackQueue, Request, ThreadStore
+from hive_agents.copilot import Request, ThreadStore
 from hive_agents.copilot.chat import Chat
+from hive_agents.copilot.feedback import FeedbackQueue
 from hive_agents.copilot.outcome import Trace, TurnOutcome
 from tests.leaks.channels import CHANNELS, INDEX_TABLES, TABLES, collected
 from tests.leaks.corpus import Doc, Rules, canaries, files, make, random_documents, random_rules, readers

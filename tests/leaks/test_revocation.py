@@ -12,9 +12,9 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal, ViewGate, mint, revoke, verify
 from hive_agents.base.errors import HiveError
-from hive_agents.copilot import FeedbackQueue, Request
+from hive_agents.copilot import Request
 from hive_agents.copilot.chat import Chat
-from hive_agents.copilot.feedback import A_HOUR
+from hive_agents.copilot.feedback import A_HOUR, FeedbackQueue
 from hive_agents.copilot.reply import GONE
 from hive_agents.copilot.session import vocabulary_of
 from hive_agents.copilot.threads import past_turns

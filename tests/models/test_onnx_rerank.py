@@ -9,9 +9,8 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from hive_agents import HiveError, Workspace
-from hive_agents.models.embedding import open_reranker
 from hive_agents.models.embedding.minilm_graph import FLOAT, INT64, write_model
-from hive_agents.models.embedding.providers import Reranker
+from hive_agents.models.embedding.providers import Reranker, open_reranker
 from hive_agents.workspace.trusted import trust
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "train", "lamp", "water", "cactus", "month")

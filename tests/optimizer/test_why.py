@@ -12,8 +12,9 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.evaluation import evaluate, held_out, load_golden
-from hive_agents.optimizer import Costs, DocumentQuestion, Way, config_ways, document_ways
+from hive_agents.optimizer import document_ways
 from hive_agents.optimizer.space import apply, parsed
+from hive_agents.optimizer.why import Costs, DocumentQuestion, Way, config_ways
 from hive_agents.optimizer.why_document import with_words
 from hive_agents.ranking import RetrievalConfig, SearchEngine
 from tests.conftest import config_json

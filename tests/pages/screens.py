@@ -23,7 +23,7 @@ import httpx
 from playwright.async_api import Browser, Page, Route
 
 from hive_agents import Workspace
-from hive_agents.access import login_code
+from hive_agents.access.logins import login_code
 from tests.pages.browser import chromium, picture, signed_in, window
 from tests.pages.filled import EVERYTHING, QUESTIONS, addresses, administered, filled, parts
 from tests.pages.test_inbox import mails

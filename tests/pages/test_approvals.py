@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import expect
 
 from hive_agents import Workspace
-from hive_agents.access import login_code
+from hive_agents.access.logins import login_code
 from hive_agents.approvals import ApprovalStore, Filing
 from tests.pages.browser import NARROW, chromium, needs_chromium, reached, require_accessible, signed_in, skipped
 from tests.pages.filled import CERTIFICATE, MEASURED

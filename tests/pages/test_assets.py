@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hive_agents.access import login_code
+from hive_agents.access.logins import login_code
 from hive_agents.server.pages.assets import address
 from tests.pages.filled import EVERYTHING, addresses, administered, filled, parts
 from tests.server.serving import bearer, sample, served

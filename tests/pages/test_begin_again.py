@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 
 from hive_agents import Workspace
-from hive_agents.access import login_code
+from hive_agents.access.logins import login_code
 from tests.pages.hosted import begun
 from tests.pages.test_settings import sent, written
 from tests.server.serving import sample, served

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.access import login_code
+from hive_agents.access.logins import login_code
 from hive_agents.server.pages import language
 from hive_agents.server.pages.assets import THIRD_PARTY
 from hive_agents.server.pages.view import environment

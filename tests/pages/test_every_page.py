@@ -14,7 +14,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page
 from starlette.routing import Match
 
-from hive_agents.access import login_code
+from hive_agents.access.logins import login_code
 from hive_agents.server.pages.entrance import PARTS, routes
 from tests.pages.browser import chromium, needs_chromium, signed_in, window
 from tests.pages.filled import EVERYTHING, addresses, administered, filled, parts

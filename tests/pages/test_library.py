@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from hive_agents import Workspace
-from hive_agents.access import login_code
+from hive_agents.access.logins import login_code
 from tests.pages.browser import chromium, needs_chromium, reached, require_accessible, signed_in, window
 from tests.server.serving import bearer, sample, served
 from tests.server.test_documents_http import LAMP, imported, without_documents

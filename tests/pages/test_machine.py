@@ -16,14 +16,15 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import login_code
-from hive_agents.agents import sound_agent, workspace_tools
+from hive_agents.access.logins import login_code
+from hive_agents.agents import workspace_tools
+from hive_agents.agents.verify import sound_agent
 from hive_agents.evaluation import load_golden
 from hive_agents.gate import is_accepted
 from hive_agents.goals import load_goal
 from hive_agents.ranking import build_index
 from hive_agents.store import audit
-from hive_agents.triggers import parse_trigger, write_trigger
+from hive_agents.triggers.files import parse_trigger, write_trigger
 from hive_agents.workspace import is_trusted, trusted
 from hive_agents.workspace.credentials import CredentialStore
 from tests.agents.conftest import write_json

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, known_principal, login_code
+from hive_agents.access import Principal, known_principal
+from hive_agents.access.logins import login_code
 from hive_agents.evaluation import held_out, load_golden
 from hive_agents.gate.decision import too_few
 from hive_agents.ranking import RetrievalConfig

@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, is_open, login_code
+from hive_agents.access import Principal, is_open
+from hive_agents.access.logins import login_code
 from hive_agents.store import audit
 from hive_agents.workspace.settings import Settings
 from tests.pages.browser import chromium, needs_chromium, require_accessible, signed_in

@@ -13,7 +13,8 @@ import pytest
 from playwright.async_api import Dialog
 
 from hive_agents import Workspace
-from hive_agents.access import known_principal, login_code
+from hive_agents.access import known_principal
+from hive_agents.access.logins import login_code
 from hive_agents.server.auth import csrf_of
 from hive_agents.store import audit
 from tests.pages.browser import chromium, needs_chromium, signed_in

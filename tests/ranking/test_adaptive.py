@@ -15,9 +15,9 @@ from hive_agents.documents import load_collection
 from hive_agents.index.filters import Condition
 from hive_agents.index.index import SqliteIndex
 from hive_agents.index.vectors import Mask
-from hive_agents.ranking import RetrievalConfig, SearchEngine, build_index, retrieve
+from hive_agents.ranking import RetrievalConfig, SearchEngine, build_index
 from hive_agents.ranking.adaptive import adaptive
-from hive_agents.ranking.stages import Search
+from hive_agents.ranking.stages import Search, retrieve
 from tests.conftest import config_json, make_workspace
 
 WORDS = "assay balance beaker buffer column dilute filter flask heater lamp mixer pump rotor sample valve".split()

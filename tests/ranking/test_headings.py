@@ -8,7 +8,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.cli.replies import rendered
-from hive_agents.documents import plain_heading
+from hive_agents.documents.blocks import plain_heading
 from tests.conftest import make_workspace, write_config
 from tests.copilot.chats import ask, copied_knowledge_base
 from tests.sample import hive

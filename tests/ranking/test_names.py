@@ -210,7 +210,7 @@ def test_an_index_of_the_older_analyzer_serves_as_it_did_until_the_new_one_is_ac
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
-        older.setattr(indexing, "exact", lambda language: language)
+        older.setattr(indexing.analysis, "exact", lambda language: language)
         older.setattr(indexing, "_has_deployed", lambda workspace: True)
         workspace, _ = advisories(tmp_path)
     monkeypatch.setattr(indexing, "_has_deployed", lambda workspace: True)

@@ -12,9 +12,9 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.index.lanes import Lane
-from hive_agents.ranking import RetrievalConfig, Search, SearchEngine, finish, present, retrieve
+from hive_agents.ranking import RetrievalConfig, Search, SearchEngine, present
 from hive_agents.ranking.fusion import Fused
-from hive_agents.ranking.stages import Cut
+from hive_agents.ranking.stages import Cut, finish, retrieve
 from tests.conftest import DOCUMENTS, config_json
 from tests.rerankers import Longest
 

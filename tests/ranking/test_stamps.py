@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.index import index_is_stale
+from hive_agents.index.indexing import index_is_stale
 from hive_agents.ranking import build_index
 
 SECOND = 1_000_000_000

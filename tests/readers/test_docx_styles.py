@@ -11,7 +11,8 @@ from docx.enum.style import WD_STYLE_TYPE
 from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
 
-from hive_agents.readers import Imported, convert_bytes
+from hive_agents.readers import Imported
+from hive_agents.readers.conversion import convert_bytes
 
 
 class Manuscript:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.readers import ImportFailure, convert_bytes
+from hive_agents.readers import ImportFailure
+from hive_agents.readers.conversion import convert_bytes
 from tests.readers.test_shown import of_each_office
 
 SECRET = "the words of another file"

@@ -7,7 +7,8 @@ import zipfile
 
 import pytest
 
-from hive_agents.readers import Imported, ImportFailure, convert_bytes, rows_in
+from hive_agents.readers import Imported, ImportFailure
+from hive_agents.readers.conversion import convert_bytes, rows_in
 
 SPACES = " ".join(
     f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'

@@ -16,7 +16,8 @@ from docx.opc.packuri import PackURI
 from docx.opc.part import Part
 from docx.oxml import parse_xml
 
-from hive_agents.readers import ImportFailure, convert_bytes
+from hive_agents.readers import ImportFailure
+from hive_agents.readers.conversion import convert_bytes
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 TYPES = r"\[Content_Types\]\.xml"

@@ -11,7 +11,7 @@ import pytest
 from docx.oxml import parse_xml
 from pptx.oxml import parse_xml as parse_slide
 
-from hive_agents.readers import convert_bytes
+from hive_agents.readers.conversion import convert_bytes
 from tests.readers.test_shown import NAMES, saved, t
 
 

@@ -11,7 +11,8 @@ from reportlab.lib.styles import ParagraphStyle, getSampleStyleSheet
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import PageBreak, Paragraph, SimpleDocTemplate, Table
 
-from hive_agents.readers import Imported, convert_bytes
+from hive_agents.readers import Imported
+from hive_agents.readers.conversion import convert_bytes
 
 STYLES = getSampleStyleSheet()
 STYLES.add(ParagraphStyle("Bold", parent=STYLES["Normal"], fontName="Helvetica-Bold"))

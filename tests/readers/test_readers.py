@@ -12,7 +12,8 @@ from textwrap import dedent
 import pytest
 
 from hive_agents.documents import Collection, parse_document
-from hive_agents.readers import Imported, ImportFailure, convert_bytes
+from hive_agents.readers import Imported, ImportFailure
+from hive_agents.readers.conversion import convert_bytes
 from hive_agents.sync.placing import document_text
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from hive_agents.readers import ImportFailure, convert_bytes, rows_in
+from hive_agents.readers import ImportFailure
+from hive_agents.readers.conversion import convert_bytes, rows_in
 from hive_agents.readers.rows import rows_as_markdown, rows_of_texts
-from hive_agents.sync import ImportReport, examine_documents, import_documents
+from hive_agents.sync import ImportReport, examine_documents
+from hive_agents.sync.importing import import_documents
 from hive_agents.workspace.workspace import Workspace
 
 HEAD = ["question", "answer", "answer_html", "country"]

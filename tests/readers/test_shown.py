@@ -19,7 +19,8 @@ from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from reportlab.pdfgen.canvas import Canvas
 
-from hive_agents.readers import Imported, convert_bytes
+from hive_agents.readers import Imported
+from hive_agents.readers.conversion import convert_bytes
 
 DOT = (
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e5276de9"

@@ -9,7 +9,8 @@ import jwt
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import ROLES, local_key, login_code, revoke, verify
+from hive_agents.access import ROLES, local_key, revoke, verify
+from hive_agents.access.logins import login_code
 from hive_agents.server.meta import OPERATIONS
 from tests.server.serving import bearer, token
 

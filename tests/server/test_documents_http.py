@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import login_code, owner as local_owner
+from hive_agents.access import owner as local_owner
+from hive_agents.access.logins import login_code
 from hive_agents.cli.sample import init_workspace
 from hive_agents.host import DocumentImports, Host, imports as host_imports
 from hive_agents.store import audit, connected
@@ -262,14 +263,14 @@ async def test_an_import_that_was_cut_off_goes_on_with_the_next_host(empty: Work
 
 
 async def test_a_fault_of_the_program_costs_its_file_alone(empty: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    import_documents = host_imports.import_documents
+    import_documents = host_imports.importing.import_documents
 
     def faulty(workspace: Workspace, path: Path, **options: Any) -> Any:
         if path.name == "lamp.md":
             raise KeyError("what the file says")
         return import_documents(workspace, path, **options)
 
-    monkeypatch.setattr(host_imports, "import_documents", faulty)
+    monkeypatch.setattr(host_imports.importing, "import_documents", faulty)
     async with served(empty) as client:
         headers = await owner(client, empty)
         done = await imported(client, headers, ("lamp.md", LAMP), ("pump.md", b"# Pump\n\nValves.\n"))

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import login_code
+from hive_agents.access.logins import login_code
 from tests.copilot.test_dropped import LEASE, QUESTION, stored
 from tests.server.serving import SETTINGS, asked, bearer, followed, sample, served
 from tests.server.test_documents_http import pieces

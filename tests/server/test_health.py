@@ -19,12 +19,14 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.agents.run import AgentRun
-from hive_agents.host import Host, reopen_records
+from hive_agents.host import Host
+from hive_agents.host.moving import reopen_records
 from hive_agents.models import ModelError
 from hive_agents.models.breaker import breaker_of, forget_breakers
 from hive_agents.server import Listener
-from hive_agents.store import connected, seal, transaction
+from hive_agents.store import connected, transaction
 from hive_agents.store.database import connect
+from hive_agents.store.sealing import seal
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.cli.test_serve import serve

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import begin_session, end_session, login_code, mint, revoke, session_of_token
+from hive_agents.access import mint, revoke
+from hive_agents.access.logins import begin_session, end_session, login_code, session_of_token
 from hive_agents.access.rules import known_principal
 from hive_agents.host import DocumentImports
 from hive_agents.host.imports import WAITING

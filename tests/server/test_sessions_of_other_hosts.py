@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.access import login_code
+from hive_agents.access.logins import login_code
 from tests.real_engines import postgres
 from tests.server.serving import SETTINGS, sample, served
 

@@ -11,9 +11,11 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import login_code
+from hive_agents.access.logins import login_code
 from hive_agents.host.due_sources import run_due_sources
-from hive_agents.sources import add_source, due_sources, run_source, source_rows
+from hive_agents.sources import add_source
+from hive_agents.sources.running import due_sources, run_source
+from hive_agents.sources.showing import source_rows
 from hive_agents.store import audit
 from tests.server.serving import bearer, sample, served
 

@@ -11,7 +11,8 @@ import importlib, os, re, signal, sys
 from contextlib import suppress
 
 import hive_agents
-from hive_agents.sources import kinds, run_source
+from hive_agents.sources import kinds
+from hive_agents.sources.running import run_source
 from hive_agents.workspace import Workspace
 
 for name in ("boto3", "paramiko", "obstore.store", "protego", "httpx", "mcp", "langchain_core.documents"):

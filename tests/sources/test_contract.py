@@ -12,7 +12,9 @@ import pytest
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import frontmatter
-from hive_agents.sources import SourceReport, add_source, run_source, source_log
+from hive_agents.sources import add_source
+from hive_agents.sources.running import SourceReport, run_source
+from hive_agents.sources.showing import source_log
 from hive_agents.workspace import Workspace, trust
 from tests.sources.emulated import EMULATED
 from tests.sources.killing import Killing

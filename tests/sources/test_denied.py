@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.sources import run_source
 from hive_agents.sources.adding import add_source
+from hive_agents.sources.running import run_source
 
 AS_OTHERS = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
 """Root reads all; without these capabilities it reads what anybody in its place would."""

@@ -11,7 +11,8 @@ import pytest
 from hive_agents.access import AccessLabels, AccessRules, Principal
 from hive_agents.base import HiveError
 from hive_agents.base.files import frontmatter
-from hive_agents.sources import add_source, remove_source, run_source, sync_groups
+from hive_agents.sources import add_source, remove_source, sync_groups
+from hive_agents.sources.running import run_source
 from hive_agents.workspace import Workspace, trust
 from tests.sources.remotes import S3, Sftp
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hive_agents.sources import add_source, run_source
+from hive_agents.sources import add_source
+from hive_agents.sources.running import run_source
 from hive_agents.workspace import Workspace, trust
 
 LOADER = """

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents.base.files import locked
-from hive_agents.sources import add_source, run_source
+from hive_agents.sources import add_source
+from hive_agents.sources.running import run_source
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 from tests.sample import hive

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from hive_agents.base.files import locked
 from hive_agents.host.due_sources import run_due_sources
-from hive_agents.sources import add_source, due_sources, pause_source, run_source, source_rows
+from hive_agents.sources import add_source
+from hive_agents.sources.running import due_sources, run_source
+from hive_agents.sources.showing import pause_source, source_rows
 from hive_agents.workspace import Workspace
 from tests.sample import hive
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from hive_agents.sources import SourceReport, add_source, run_source
+from hive_agents.sources import add_source
+from hive_agents.sources.running import SourceReport, run_source
 from hive_agents.workspace import Workspace
 
 Page = tuple[int, str, str]

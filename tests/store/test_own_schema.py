@@ -11,7 +11,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.host import move_records
+from hive_agents.host.moving import move_records
 from hive_agents.runs.checkpoints import checkpointer
 from hive_agents.store import audit, connected
 from hive_agents.store.database import disconnect

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.sync import examine_documents, import_documents
+from hive_agents.sync import examine_documents
 from hive_agents.sync.examining import DocumentFinding
+from hive_agents.sync.importing import import_documents
 from hive_agents.workspace.workspace import Workspace
 
 

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from hive_agents.base.errors import HiveError
-from hive_agents.sync import ImportReport, forget_sources, import_documents
+from hive_agents.sync import ImportReport, forget_sources
 from hive_agents.sync.ignoring import GitIgnore
+from hive_agents.sync.importing import import_documents
 from hive_agents.workspace.workspace import Workspace
 
 
@@ -615,7 +616,7 @@ def test_what_may_not_be_read_is_told_and_the_rest_imported(place: Workspace, fo
     code = (
         "import json, sys\n"
         "from hive_agents import Workspace\n"
-        "from hive_agents.sync import import_documents\n"
+        "from hive_agents.sync.importing import import_documents\n"
         "report = import_documents(Workspace(sys.argv[1]), sys.argv[2])\n"
         "print(json.dumps([report.imported, report.skipped]))"
     )

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.sync import import_documents
+from hive_agents.sync.importing import import_documents
 from hive_agents.workspace.workspace import Workspace
 
 KILLED = 99
 PROGRAM = f"""
 import os, sys, threading
-from hive_agents.sync import import_documents
+from hive_agents.sync.importing import import_documents
 from hive_agents.workspace.workspace import Workspace
 
 root, at, after = sys.argv[1], sys.argv[2], sys.argv[3] == "after"

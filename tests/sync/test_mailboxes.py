@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents.readers import ImportFailure
-from hive_agents.sync import ImportReport, import_documents
+from hive_agents.sync import ImportReport
+from hive_agents.sync.importing import import_documents
 from hive_agents.sync.sources import SourceFile, list_files
 from hive_agents.sync.splitting import with_parts
 from hive_agents.workspace.workspace import Workspace

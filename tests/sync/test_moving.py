@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from hive_agents.access import ViewGate, owner
-from hive_agents.copilot import FeedbackQueue
-from hive_agents.evaluation import changed_since_labelled, held_out, load_golden, save_label
+from hive_agents.copilot.feedback import FeedbackQueue
+from hive_agents.evaluation import held_out, load_golden
+from hive_agents.evaluation.labelling import changed_since_labelled, save_label
 from hive_agents.gate import accept, is_accepted
 from hive_agents.gate.ledger import query_hashes
 from hive_agents.ranking import build_index
 from hive_agents.store import audit, connected
-from hive_agents.sync import import_documents
+from hive_agents.sync.importing import import_documents
 from hive_agents.workspace import Workspace
 from tests.sample import hive
 from tests.sync.test_importing import documents, run

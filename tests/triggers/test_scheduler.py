@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.agents import load_agent
 from hive_agents.agents.deployed import record
+from hive_agents.agents.spec import load_agent
 from hive_agents.base.errors import HiveError, RefusedInput
 from hive_agents.events import EventLog, EventType
 from hive_agents.runs import RunStore

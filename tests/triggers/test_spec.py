@@ -10,8 +10,15 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import Diagnostic, HiveError
 from hive_agents.base.resources import json_schema
-from hive_agents.triggers import all_triggers, parse_trigger, sound_trigger, trigger_ids, write_trigger
-from hive_agents.triggers.files import check_trigger, load_trigger
+from hive_agents.triggers import all_triggers
+from hive_agents.triggers.files import (
+    check_trigger,
+    load_trigger,
+    parse_trigger,
+    sound_trigger,
+    trigger_ids,
+    write_trigger,
+)
 from tests.agents.conftest import write_json
 from tests.triggers.conftest import NIGHTLY, TICKET, trigger
 

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import Format, read_bytes
-from hive_agents.evaluation import FoundList, GoldenSet, LabelFiles, Source, open_source, spent_alpha
+from hive_agents.evaluation import GoldenSet, Source, open_source, outside, spent_alpha
 from hive_agents.gate.anybody import BUDGETED, CheapLabels, RankingsFinding, decide_again
 from hive_agents.gate.decision import GateFinding
 from hive_agents.gate.ledger import MAX_USES, HoldoutUse
@@ -28,7 +28,7 @@ _OF_LEDGER = ("ledger", "uses_left", "look")
 """Facts about the ledger, which can't be derived from the files."""
 
 
-def gate_receipt(finding: RankingsFinding, before: str, after: str, labels: LabelFiles) -> Receipt:
+def gate_receipt(finding: RankingsFinding, before: str, after: str, labels: outside.LabelFiles) -> Receipt:
     """Return the receipt of a finding, with `before`, `after` and the files of labels as they were given.
 
     Files are subjects, with their hashes; endpoints, retrievers and configs are only names.
@@ -141,7 +141,7 @@ def _decided_again(facts: _GateFacts) -> GateFinding | None:
     if old.live or new.live:
         return None
     files = {name: Path(facts.given[name]) for name in _FILES if name in facts.given}
-    asked = LabelFiles(**files, k=facts.k, relevant_from=facts.relevant_from)
+    asked = outside.LabelFiles(**files, k=facts.k, relevant_from=facts.relevant_from)
     known, labels = asked.measured()
     many = asked.cheap_labels(labels.k)
     cheap = None if many is None else CheapLabels(many, _ranked(old, many), _ranked(new, many))
@@ -160,7 +160,7 @@ def _decided_again(facts: _GateFacts) -> GateFinding | None:
     )
 
 
-def _ranked(source: Source, labels: GoldenSet) -> list[FoundList]:
+def _ranked(source: Source, labels: GoldenSet) -> list[outside.FoundList]:
     return [source.rank(query, labels.k) for query in labels]
 
 

@@ -26,7 +26,7 @@ from hive_agents.base import HiveError
 from hive_agents.base.files import read_bytes
 from hive_agents.models.embedding.onnx_session import BoundedSession
 from hive_agents.models.embedding.wordpieces import QUESTION_WINDOWS, WordPieces
-from hive_agents.workspace import MODEL_BYTES, cores
+from hive_agents.workspace import cores, trusted
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -136,7 +136,7 @@ class LocalMiniLM(LocalEmbedder):
             raise _unusable(f"cannot load {self._path.name}: {error}") from error
 
     def _open_foreign(self) -> BoundedSession:
-        model = read_bytes(self._path, MODEL_BYTES)
+        model = read_bytes(self._path, trusted.MODEL_BYTES)
         if hashlib.sha256(model).hexdigest() != self._digest:
             raise _unusable(f"{self._path.name} has changed meanwhile")
         session = BoundedSession(model, WINDOW_SECONDS, threads=1)

@@ -15,7 +15,7 @@ import numpy as np
 from hive_agents.base import HiveError
 from hive_agents.base.files import read_bytes
 from hive_agents.models.embedding.onnx_session import BoundedSession
-from hive_agents.workspace import MODEL_BYTES, Workspace, trusted_bytes
+from hive_agents.workspace import Workspace, trusted, trusted_bytes
 
 FILES = ("model.onnx", "tokenizer.json")
 BATCH = 16
@@ -39,7 +39,7 @@ class OnnxReranker:
             raise self._unusable("it is outside of the workspace")
         read = partial(trusted_bytes, workspace) if named_in_file else read_bytes
         try:
-            self._model, self._tokens = (read(place / name, most=MODEL_BYTES) for name in FILES)
+            self._model, self._tokens = (read(place / name, most=trusted.MODEL_BYTES) for name in FILES)
         except OSError as error:
             raise self._unusable(f"there is no {Path(str(error.filename)).name}") from None
 

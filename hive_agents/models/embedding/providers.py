@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base import Diagnostic, HiveError, NoModel
-from hive_agents.workspace import Workspace, is_trusted, require_trusted_model
+from hive_agents.workspace import Workspace, is_trusted, trusted
 from hive_agents.workspace.settings import Models
 
 TOKENIZER = "wordpiece-minilm-1"
@@ -112,7 +112,7 @@ def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | N
         path = Path(models.embedding_path)
         if "embedding_path" in workspace.settings.in_file.get("models", {}):
             try:
-                require_trusted_model(workspace, path)
+                trusted.require_trusted_model(workspace, path)
             except HiveError as error:
                 return None, replace(error.diagnostics[0], severity="warning")
         return _shared(path, _stamp(path)), None

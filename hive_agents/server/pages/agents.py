@@ -6,16 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from hive_agents.agents import (
-    AgentDraft,
-    agent_file,
-    changed_agent,
-    draft_of,
-    drafted_agent,
-    removed_agent,
-    versions,
-    workspace_tools,
-)
+from hive_agents.agents import draft, versions, workspace_tools
 from hive_agents.base import HiveError
 from hive_agents.server import colony
 from hive_agents.server.auth import ADMIN, Call
@@ -38,7 +29,7 @@ def agents(call: Call) -> dict[str, Any]:
         "tools": _tools(call.workspace) if owner else [],
         "connected": bool(call.workspace.settings.models.chat),
         "owner": owner,
-        "draft": AgentDraft("", "", "", inputs=("task",)),
+        "draft": draft.AgentDraft("", "", "", inputs=("task",)),
         "done": done_of(call),
     }
 
@@ -48,7 +39,7 @@ def make_agent(call: Call) -> dict[str, Any] | Response:
     """Write a new agent and its goal. It serves everybody here, and acts as whoever starts it: the owner makes it."""
     require_owner(call)
     wanted = _wanted(call)
-    return changed(call, lambda: drafted_agent(call.workspace, wanted), AGENTS, "made")
+    return changed(call, lambda: draft.drafted_agent(call.workspace, wanted), AGENTS, "made")
 
 
 @pages.get(AGENT, ADMIN, "settings_agent.html")
@@ -56,10 +47,10 @@ def agent(call: Call) -> dict[str, Any]:
     """One agent, to be changed as it was made, or where it was written by hand, as its text."""
     require_owner(call)
     place, name = call.workspace, call.request.query_params.get("name", "")
-    text = agent_file(place, name)
+    text = draft.agent_file(place, name)
     return {
         "name": name,
-        "draft": draft_of(place, name),
+        "draft": draft.draft_of(place, name),
         "text": text,
         "tools": _tools(place),
         "deployed": bool(versions(place, name)),
@@ -73,16 +64,16 @@ def change_agent(call: Call) -> dict[str, Any] | Response:
     place, name, act = call.workspace, call.sent("name"), call.sent("act")
     if act == "remove":
         _require_unscheduled(place, name)
-        return changed(call, lambda: removed_agent(place, name), AGENTS, "removed")
+        return changed(call, lambda: draft.removed_agent(place, name), AGENTS, "removed")
     if act == "text":
         text = call.sent("text").replace("\r\n", "\n").rstrip() + "\n"
-        return changed(call, lambda: [changed_agent(place, name, text)], AGENTS, "written")
+        return changed(call, lambda: [draft.changed_agent(place, name, text)], AGENTS, "written")
     wanted = _wanted(call)
-    return changed(call, lambda: drafted_agent(place, wanted, is_new=False), AGENTS, "written")
+    return changed(call, lambda: draft.drafted_agent(place, wanted, is_new=False), AGENTS, "written")
 
 
-def _wanted(call: Call) -> AgentDraft:
-    return AgentDraft(
+def _wanted(call: Call) -> draft.AgentDraft:
+    return draft.AgentDraft(
         name=call.sent("name"),
         purpose=call.sent("purpose"),
         instructions=call.sent("instructions").replace("\r\n", "\n"),

@@ -16,9 +16,9 @@ from starlette.responses import Response
 from hive_agents.access import LOCAL_TENANT, service_principal
 from hive_agents.base import HiveError
 from hive_agents.base.files import load_value
-from hive_agents.host import examine, record_counts, where
+from hive_agents.host import examine, moving, where
 from hive_agents.judging import judge_stats
-from hive_agents.models import TAKE_A_LARGER, configured_chat, is_fit, price_of, probed, told_of, tried_embedding
+from hive_agents.models import price_of, probing
 from hive_agents.server import colony
 from hive_agents.server.auth import ADMIN, Call
 from hive_agents.server.pages.reading import settings_text
@@ -30,11 +30,9 @@ from hive_agents.triggers import (
     TriggerStore,
     all_triggers,
     coming,
-    parse_trigger,
+    files,
     reached_trigger,
     reaches,
-    trigger_change,
-    trigger_removal,
     trigger_row,
 )
 from hive_agents.workspace import Workspace, is_trusted
@@ -64,9 +62,9 @@ def models(call: Call) -> dict[str, Any]:
 def change_models(call: Call) -> dict[str, Any] | Response:
     """Test the models, which asks each of them."""
     place = anew(call)
-    tried = [(one.name, one.ok, told_of(one) if one.ok else one.error, one.fix or _advice(one))
-             for one in probed(place, list(configured_chat(place)))]  # fmt: skip
-    embedding = tried_embedding(place)
+    tried = [(one.name, one.ok, probing.told_of(one) if one.ok else one.error, one.fix or _advice(one))
+             for one in probing.probed(place, list(probing.configured_chat(place)))]  # fmt: skip
+    embedding = probing.tried_embedding(place)
     tried.append((embedding.name, embedding.ok, embedding.error, embedding.fix))
     return _models(call) | {"tried": tried}
 
@@ -137,11 +135,11 @@ def change_schedule(call: Call) -> dict[str, Any] | Response:
     """Write a new schedule, let one rest or go on, or remove one."""
     id, act, place = call.sent("id"), call.sent("act"), call.workspace
     if act == "write":
-        spec = parse_trigger(json.dumps(_wanted(call)), f"triggers/{id}.json")
+        spec = files.parse_trigger(json.dumps(_wanted(call)), f"triggers/{id}.json")
         _require_own_service(call, spec)
         return changed(
             call,
-            lambda: [trigger_change(place, spec)],
+            lambda: [files.trigger_change(place, spec)],
             SCHEDULES,
             "written",
             then=lambda: TriggerStore(place).begin(spec, dt.datetime.now(dt.UTC)),
@@ -151,13 +149,13 @@ def change_schedule(call: Call) -> dict[str, Any] | Response:
     if act == "remove":
         return changed(
             call,
-            lambda: [trigger_removal(place, id)],
+            lambda: [files.trigger_removal(place, id)],
             SCHEDULES,
             "removed",
             then=lambda: TriggerStore(place).forget(id),
         )
     other = known.model_copy(update={"enabled": act == "resume"})
-    return changed(call, lambda: [trigger_change(place, other, anew=True)], SCHEDULES, "written")
+    return changed(call, lambda: [files.trigger_change(place, other, anew=True)], SCHEDULES, "written")
 
 
 @pages.get("/settings/judge", ADMIN, "settings_judge.html")
@@ -173,7 +171,7 @@ async def records(call: Call) -> dict[str, Any]:
     """Where the records are, whether this host can work, and what its settings say."""
     require_owner(call)
     place = call.workspace
-    counts = await call.in_thread(record_counts, place)
+    counts = await call.in_thread(moving.record_counts, place)
     described = await call.in_thread(describe_settings, place.root, os.environ)
     return {
         "where": where(place),
@@ -197,7 +195,7 @@ def _models(call: Call) -> dict[str, Any]:
     place = anew(call)
     settings = place.settings.models
     rows = [(name, roles, price_of(place.settings, name), _waits(place, name, roles))
-            for name, roles in configured_chat(place).items()]  # fmt: skip
+            for name, roles in probing.configured_chat(place).items()]  # fmt: skip
     others = (("embedding", settings.embedding), ("reranker", settings.reranker))
     return {
         "rows": rows,
@@ -219,7 +217,7 @@ def _waits(place: Workspace, name: str, roles: list[str]) -> bool:
 
 
 def _advice(one: Any) -> str:
-    return "" if is_fit(one) or not one.ok else TAKE_A_LARGER
+    return "" if probing.is_fit(one) or not one.ok else probing.TAKE_A_LARGER
 
 
 def anew(call: Call) -> Workspace:

@@ -21,7 +21,7 @@ from hive_agents.server.pages.reading import labelled, open_change, open_now, re
 from hive_agents.server.pages.settings import changed, done_of, known_names, missing, names_in, tenants_in_use
 from hive_agents.server.pages.view import Pages
 from hive_agents.store import FileChange
-from hive_agents.sync import change_fields
+from hive_agents.sync import editing
 
 pages = Pages()
 READERS = "/settings/readers"
@@ -75,7 +75,7 @@ def change_readers(call: Call) -> dict[str, Any] | Response:
 
     def join() -> None:
         for doc_id in joining:
-            change_fields(place, doc_id, labels)
+            editing.change_fields(place, doc_id, labels)
             record_document(place, EventType.DOCUMENT_CHANGED, call.principal, call.by, doc_id=doc_id, fields=labels)
         if joining:
             call.freshness.changed()

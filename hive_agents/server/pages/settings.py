@@ -22,8 +22,8 @@ from hive_agents.access import (
     is_open,
     issued_tokens,
     known_principal,
+    logins,
     mint,
-    owner_token,
     revoke,
 )
 from hive_agents.base import HiveError, NotFound, sha256
@@ -41,8 +41,8 @@ from hive_agents.server.pages.reading import (
 )
 from hive_agents.server.pages.view import Pages, seen_other
 from hive_agents.server.signin import origin_of
-from hive_agents.store import FileChange, digest_of, write_changes
-from hive_agents.triggers import is_anothers_service
+from hive_agents.store import FileChange, edits
+from hive_agents.triggers import files
 from hive_agents.workspace import Workspace, trust, trusted
 from hive_agents.workspace.credentials import CredentialStore
 from hive_agents.workspace.settings import FILE
@@ -113,7 +113,7 @@ def change_person(call: Call) -> dict[str, Any] | Response:
         entry = _entry(PrincipalEntry, call, groups=names_in(call, "groups"), roles=call.all_sent("role"))
         if user in AccessRules.load(place).principals:
             _own_person(call, user)
-        elif (tenant := tenant_of(call)) is not None and is_anothers_service(place, user, tenant):
+        elif (tenant := tenant_of(call)) is not None and files.is_anothers_service(place, user, tenant):
             message = f'a schedule that is not of your tenant acts as "{user}"'
             fix = "choose another name, or ask the workspace's owner"
             raise HiveError.of("HIVE-415", message, fix=fix, exit_code=1)
@@ -173,7 +173,7 @@ def change_tokens(call: Call) -> dict[str, Any] | Response:
         return seen_other(f"{TOKENS}?done=revoked")
     user, ttl = call.sent("user"), LIFETIMES.get(call.sent("lifetime"), LIFETIMES["hour"])
     if not user and call.principal.tenant == LOCAL_TENANT:
-        made = owner_token(call.workspace, ttl)
+        made = logins.owner_token(call.workspace, ttl)
     else:
         made = mint(call.workspace, _own_person(call, user), ttl, maker=call.principal, require=call.require_still)
     return _tokens(call) | {"made": made}
@@ -295,14 +295,14 @@ def changed(
     if read and credential is not None:
         if not key:
             raise missing("key")
-        if digest_of(made()) == read:  # first: settings name no key that isn't there
+        if edits.digest_of(made()) == read:  # first: settings name no key that isn't there
             CredentialStore(call.workspace, unattended=True).set(credential, key)
 
     def still_made() -> list[FileChange]:
         call.require_still()
         return made()
 
-    if read and write_changes(call.workspace, still_made, read, call.by):
+    if read and edits.write_changes(call.workspace, still_made, read, call.by):
         for name, text, _ in given:
             trust(call.workspace, [name], read=sha256(text))
         if then is not None:
@@ -315,7 +315,7 @@ def changed(
              for change in changes]  # fmt: skip
     return {
         "changes": [(file, lines) for file, lines in shown if lines],
-        "digest": digest_of(changes),
+        "digest": edits.digest_of(changes),
         "kept": kept,
         "back": back,
         "another": bool(read),

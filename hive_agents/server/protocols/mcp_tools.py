@@ -27,7 +27,7 @@ from starlette.concurrency import run_in_threadpool
 from hive_agents.access import local_key
 from hive_agents.agents import ToolContext, propose_config as propose
 from hive_agents.approvals import Status
-from hive_agents.base import KINDS, HiveError, json_schema, spelled
+from hive_agents.base import HiveError, resources, spelled
 from hive_agents.base.files import LongText, QuestionText, Reference, ShortName
 from hive_agents.copilot import Request
 from hive_agents.documents import collection_names, load_collection
@@ -111,7 +111,7 @@ class _ListedResources:
     def _listed(self, ctx: Context[Any, Any]) -> list[dict[str, str]]:
         with suppress(HiveError):
             call = self._caller(ctx)
-            readable = {"schemas": list(KINDS)}
+            readable = {"schemas": list(resources.KINDS)}
             with suppress(HiveError):
                 call.require(READER | OPERATOR)
                 readable["collections"] = collection_names(self._workspace)
@@ -247,7 +247,7 @@ def _resources(made: MCPServer[Any], workspace: Workspace, caller: McpCaller) ->
 
     async def schema(kind: str, ctx: Context[Any, Any]) -> str:
         """Return the JSON schema of a kind of file."""
-        return await _read(caller, ctx, lambda _: json.dumps(json_schema(kind), indent=1))
+        return await _read(caller, ctx, lambda _: json.dumps(resources.json_schema(kind), indent=1))
 
     made.resource("hive://configs/{name}", mime_type="application/json")(config)
     made.resource("hive://collections/{name}", mime_type="application/json")(collection)

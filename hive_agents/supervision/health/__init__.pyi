@@ -1,3 +1,6 @@
+from . import (
+    steps as steps,
+)
 from .context import (
     JudgeContext as JudgeContext,
     OpenModels as OpenModels,
@@ -5,14 +8,6 @@ from .context import (
 from .criteria import (
     align as align,
     stale_criteria as stale_criteria,
-)
-from .steps import (
-    assess as assess,
-    detect as detect,
-    looked_back as looked_back,
-    observe as observe,
-    remember as remember,
-    tell as tell,
 )
 from .summary import (
     watched_tenants as watched_tenants,

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.agents import load_agent
 from hive_agents.agents.deployed import deployed_text, record
 from hive_agents.agents.evolution.texts import inlined
+from hive_agents.agents.spec import load_agent
 from hive_agents.base.errors import HiveError
 from hive_agents.supervision.health import align, stale_criteria
 from hive_agents.supervision.health.criteria import criteria_of, derive, stale

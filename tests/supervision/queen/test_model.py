@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, end_all
+from hive_agents.access import Principal
+from hive_agents.access.proofs import end_all
 from hive_agents.host.queen import Queen
 from hive_agents.runs import RunStore
 from hive_agents.supervision.queen.mandate import Mandate

@@ -9,8 +9,8 @@ import pytest
 
 from hive_agents import HiveError, Workspace
 from hive_agents.access import Principal
-from hive_agents.agents import load_agent
 from hive_agents.agents.deployed import record
+from hive_agents.agents.spec import load_agent
 from hive_agents.approvals import ApprovalStore
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.host.queen import Queen
