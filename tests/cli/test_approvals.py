@@ -58,7 +58,7 @@ def test_list_and_show_have_every_field(place: Workspace, override: str) -> None
     assert row["approvers"] == {"min": 1, "exclude_requester": True}
     assert row["context"]["reason"] == "we know"
     assert row["context"]["evaluation"]["certificate"]["config_hash"] == row["diff"]["after_hash"]
-    assert {"path": "retrieval.method", "a": "hybrid", "b": "keyword"} in row["context"]["changes"]
+    assert row["context"]["changes"] == [{"path": "dynamic_k.max_results", "a": 10, "b": None}]
     assert {"op": "replace", "path": "/name", "value": "same"} in row["diff"]["json_patch"]
     assert approvals(place, "list", "--status", "approved").json == {"items": []}
     for command in (("list",), ("show", override), ("verify",)):
