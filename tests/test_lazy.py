@@ -12,6 +12,7 @@ import pytest
 
 import hive_agents
 from tests.parsed import modules, nodes
+from tests.test_budget import doors
 
 ROOT = Path(str(hive_agents.__file__)).parent
 PACKAGES = sorted(
@@ -53,6 +54,21 @@ def test_outsiders_import_packages_and_not_their_files() -> None:
         and str(node.module).split(".")[1] != _home(module)
     ]
     assert reached == []
+
+
+@pytest.mark.static
+def test_a_module_that_outsiders_use_by_its_name_is_handed_on_by_its_package() -> None:
+    hidden = [
+        f"{path.relative_to(ROOT.parent)}: {node.module}.{alias.name}"
+        for path in modules().values()
+        for node in nodes(path)
+        if isinstance(node, ast.ImportFrom) and str(node.module) in doors().keys() - {"hive_agents"}
+        for alias in node.names
+        if modules().get(f"{node.module}.{alias.name}", Path("__init__.py")).name != "__init__.py"
+        and str(node.module).split(".")[1] != _home(path)
+        and alias.name not in doors()[str(node.module)]
+    ]
+    assert hidden == []
 
 
 def test_a_name_that_is_not_public_is_refused() -> None:

@@ -13,7 +13,6 @@ from .documents import (
     declared as declared,
 )
 from .dropped import (
-    DroppedFile as DroppedFile,
     end_person as end_person,
     forget_unused_files as forget_unused_files,
 )

@@ -47,11 +47,6 @@ class TextLine:
     last: int = field(default=0, compare=False)
     head: str = ""
 
-    @property
-    def is_written(self) -> bool:
-        """Whether it is text in sentences: no code, log or heading."""
-        return self.kind not in ("code", "log", "heading")
-
 
 @lru_cache(maxsize=1024)
 def read(markdown: str) -> tuple[TextLine, ...]:
