@@ -6,7 +6,7 @@ rows are called, or the grammar around them. In any other message such words may
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from operator import ge, gt, le, lt
 from typing import cast
 
@@ -24,7 +24,7 @@ from hive_agents.copilot.dates import DateSpan
 from hive_agents.copilot.forms import word_key
 from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
-from hive_agents.copilot.roles import deed, is_short_for, parts, role_of, tells_rows
+from hive_agents.copilot.roles import deed, holding, parts, role_of
 from hive_agents.copilot.sentence import (
     ABOUT,
     ADVERBS,
@@ -49,7 +49,6 @@ Found = tuple[list[DocumentFilter], set[int]]
 _HAVE = word_list("words", "have")
 _WITHOUT, _LINKS, _LEADS = (word_list("columns", name) for name in ("without", "links", "leads"))
 _LISTING, _UNITS = word_list("words", "listing"), word_list("columns", "units")
-_WHOLE = word_list("columns", "whole")
 _SIGNS, _AGAINST = {">": "gt", "<": "lt"}, frozenset({"than", "to", "its", "their"})
 _OVER = (ADVERBS, BE, ARTICLES, _HAVE)
 
@@ -74,9 +73,13 @@ def number_bounds(s: Sentence) -> list[Found]:
     columns, bounds, words = _Columns(s), list[Found](), range(len(s.words))
     for place in words if not any(map(columns.denies, words)) else ():
         filters, told = columns.number(place, only_named=True) or ([], set())
-        row = {place} < told <= {*range(place + 1)} and filters[0].op == "eq" and tells_rows(filters[0].field)
+        row = {place} < told <= {*range(place + 1)} and filters[0].op == "eq" and s.vocabulary.numbers(filters[0].field)
         if filters and (s.filters_by_description or row) and not any(places & told for _, places in bounds):
             bounds.append((filters, told))
+    one = [filters[0] for filters, _ in bounds if filters[0].op == "eq" and s.vocabulary.numbers(filters[0].field)]
+    if len(one) > 1:  # "compare rule 4 and rule 7"
+        either = DocumentFilter(field=one[0].field, op="in", value=[value for each in one for value in each.values])
+        return [([either] if filters[0] in one else filters, told) for filters, told in bounds]
     return bounds
 
 
@@ -139,11 +142,12 @@ class _Columns:
         return called or (place == mention.last and self._is_kind(mention))
 
     def _stands_for_rows(self, place: int) -> bool:
-        """Return whether a word stands for all rows: "who works in the lab", "show me all in the lab"."""
+        """Return whether a word stands for all rows: "who works in the lab", "all in the lab", "how many are sold"."""
         s, after = self.s, self.s.at(place + 1)
         led = after in PREPOSITIONS - ABOUT or after in word_list("words", "relative")
         everyone = s.at(place) in ("all", "everyone", "everybody", "those")
-        return (s.at(place) == "who" and place == 0) or (everyone and led)
+        many = (place, s.at(0), s.at(1)) == (1, "how", "many") and after in BE | _HAVE
+        return (s.at(place) == "who" and place == 0) or (everyone and led) or many
 
     def _is_kind(self, mention: Mention) -> bool:
         """Return whether a value in the plural is what is asked for: "how many vans by Acme"."""
@@ -318,7 +322,7 @@ class _Columns:
         over = bool(op) or between
         if not roots and over and (before < 0 or before in self.nouns or s.is_head(before) or before in s.inside):
             roots = measures["worth"]
-        name = self._holding(roots.split())
+        name = holding(self._numbers(), roots.split())
         if name is None and over and size_of(unit) is not None:  # "longer than two hours"
             alike = [one for one in self._numbers() if in_units(value, unit, one) is not None and units_of(one)]
             name = alike[0] if len(alike) == 1 else None
@@ -336,24 +340,16 @@ class _Columns:
             after += 1
         end = s.back(place, *_OVER) + 1
         for names in (self._numbers(), s.vocabulary.of_type("date")) if kind in ("gt", "lt") else ():
-            right = self._named(after, names)
             lefts = ((start, self._named(start, names, end - start)) for start in range(max(0, end - LONGEST), end))
             left, start = next(((found, at) for at, found in lefts if found and at + found[1] == end), (None, end))
+            most = self._named(place + 1, names)
+            if most and s.at(place + 1 + most[1]) == "than":  # "more women than men"
+                left, start, after = most, place, place + 2 + most[1]
+            right = self._named(after, names)
             if right and left and right[0] != left[0] and not self._negated(place):
                 op: Operator = "above" if kind == "gt" else "below"
                 return [DocumentFilter(field=left[0], op=op, value=right[0])], set(range(start, after + right[1]))
         return None
-
-    def _holding(self, roots: Sequence[str]) -> str | None:
-        """Return the column of what is measured: of several the one called so alone, or the one of the whole."""
-        held = [
-            name
-            for name in self._numbers()
-            if any(root in name.lower() or any(is_short_for(part, root) for part in parts(name)) for root in roots)
-        ]
-        bare = [name for name in held if {part for part in parts(name) if part not in _UNITS} <= set(roots)]
-        whole = [name for name in held if not _WHOLE.isdisjoint(parts(name))]
-        return next((found[0] for found in (held, bare, whole) if len(found) == 1), None)
 
     def _bounded(self, name: str, bounds: list[tuple[Operator, float]], places: set[int], unit: str) -> Found | None:
         """Return the bounds in the column's unit; None where it holds another measure."""
@@ -440,7 +436,9 @@ class _Columns:
         self.conditions += len(excluded)
         for name, values in excluded.items():
             # Rows of other tables have no such column: what isn't from A is from one of the others.
-            others = [value for value in s.vocabulary.fields[name].values if value not in values] if self.nouns else []
+            told = s.vocabulary.fields[name]
+            others: list[FilterValue] = [value for value in told.values if value not in values] if self.nouns else []
+            others = [False] if told.type == "boolean" else others
             yield [DocumentFilter(field=name, op="in" if others else "not_in", value=list(others or values))], set()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from weakref import WeakKeyDictionary
@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hive_agents.copilot.forms import unaccented
-from hive_agents.copilot.language import word_list, words
+from hive_agents.copilot.language import in_english, word_list, words
 from hive_agents.documents import LANGUAGES, function_words, language_of, spoken_language, terms
 from hive_agents.index import BM25Params, ScopedIndex
 
@@ -49,6 +49,19 @@ def searched_for(index: ScopedIndex, text: str) -> str:
         return text
     translated = _in_words(index, text, asked, target)
     return f"{text} {translated}" if whole[asked] >= _FEW and translated != text else translated
+
+
+def in_terms(text: str, known: Callable[[str], bool]) -> str:
+    """Return a message in another language by words for lists in English, and others by what they mean if that is
+    `known`; one in English as it is."""
+    english = in_english(text)
+
+    def meant(found: re.Match[str]) -> str:
+        word = found[1].lower()
+        glosses = (gloss for code in _CODES[1:] * (not known(word)) for gloss in _glosses(word, code, "en"))
+        return next((gloss for gloss in glosses if known(gloss)), found[0])
+
+    return text if english == text else _WORD.sub(meant, english)
 
 
 def _languages(index: ScopedIndex) -> tuple[Mapping[str, float], Mapping[str, float]]:

@@ -129,7 +129,8 @@ class Word:
 
     @property
     def opens_clause(self) -> bool:
-        return any(sign in self.gap for sign in ",;:.!?()–—\n") or self.gap.strip() == "-"
+        gap = self.gap.removesuffix(" .")  # ".com" goes on
+        return any(sign in gap for sign in ",;:.!?()–—\n") or gap.strip() == "-"
 
 
 def clean(text: str) -> str:

@@ -39,13 +39,19 @@ def groups(name: str) -> Phrases[tuple[str, ...]]:
 
 
 def named_by(value: str) -> list[str]:
-    """Return the name that an address is made of.
+    """Return the name that an address is made of, or that stands before one or a handle.
 
-    >>> named_by("mei.lin@acme.example"), named_by("desk@acme.example")
-    (['mei lin'], [])
+    >>> named_by("mei.lin@acme.example"), named_by("Mei Lin (@mei)"), named_by("desk@acme.example")
+    (['mei lin'], ['Mei Lin'], [])
     """
     found = re.fullmatch(r"([a-z]+)[._]([a-z]+)@\S+", value.lower())
-    return [f"{found[1]} {found[2]}"] if found else []
+    return [f"{found[1]} {found[2]}"] if found else [name for name in [without_address(value)] if name != value]
+
+
+def without_address(value: str) -> str:
+    """Return a person's name without what is in brackets or behind a dash: an address, a handle, a company."""
+    ends = [place for sign in (" (", " <", " - ", " – ") if (place := value.find(sign)) > 0]
+    return value[: min(ends)] if ends else value
 
 
 def unfinished(values: Sequence[str]) -> list[str]:

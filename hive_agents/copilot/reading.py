@@ -9,7 +9,7 @@ from hive_agents.copilot.bounds import date_bounds, date_verbs
 from hive_agents.copilot.columns import Found, conditions_in, number_bounds
 from hive_agents.copilot.language import MOST_WORDS, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
-from hive_agents.copilot.roles import FieldRole, cue_stems, parts
+from hive_agents.copilot.roles import FieldRole, cue_stems, holds
 from hive_agents.copilot.sentence import (
     ABOUT,
     ADVERBS,
@@ -315,7 +315,8 @@ def _owners(s: Sentence, reader: str) -> list[Found]:
     for place in range(len(s.words)) if people and s.filters_by_description else ():
         mention = s.inside.get(place)
         meaning = mention.meaning("person") if mention else None
-        person = reader if s.at(place) in _FIRST_PERSON else str(meaning.value) if meaning else None
+        told: list[FilterValue] = mention.values(meaning) if mention and meaning else []
+        persons: list[FilterValue] = [reader] if s.at(place) in _FIRST_PERSON else told
         verb = _owning_verb(s, place)
         if s.at(place) == "my":
             owned = _names_documents(s, place + 1)
@@ -323,13 +324,13 @@ def _owners(s: Sentence, reader: str) -> list[Found]:
             owned = s.has_head() or len(s.words) <= 4
         else:
             owned = verb is not None and (s.has_head() or "what" in (s.at(0), s.at(place - 1)))
-        if person is None or not owned:
+        if not persons or not owned:
             continue
         names = owning.get(s.at(place if verb is None else verb), "").split()
-        field = next((field for name in names for field in people if name in parts(field)), people[0])
+        field = next((field for name in names for field in people if holds(field, name)), people[0])
         ends = {*(mention.places if mention and meaning else [place]), place if verb is None else verb}
         negated = s.at(s.back(min(ends), ADVERBS, BE)) in NEGATIONS
-        demand = DocumentFilter(field=field, op="not_in" if negated else "in", value=[person])
+        demand = DocumentFilter(field=field, op="not_in" if negated else "in", value=persons)
         owners.append(([demand], set(range(min(ends), max(ends) + 1))))
     return owners
 

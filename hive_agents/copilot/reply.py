@@ -12,6 +12,7 @@ from hive_agents.base import count
 from hive_agents.copilot.answer import Answer, Passage, grounded, numbered
 from hive_agents.copilot.asking import passage_weights, weights_in
 from hive_agents.copilot.documents import ordered
+from hive_agents.copilot.figures import cell_in, tallied
 from hive_agents.copilot.foreign import searched_for
 from hive_agents.copilot.language import spoken
 from hive_agents.copilot.notices import notice
@@ -20,7 +21,6 @@ from hive_agents.copilot.passages import BETWEEN, FOLDED, UNFOLDED, WINDOWS, Nea
 from hive_agents.copilot.plan import FieldTally, RouterDecision, SearchStrategy
 from hive_agents.copilot.session import MOST_ASKED, Conclusion, TurnSession
 from hive_agents.copilot.steps import how_many, leaves_out, matching
-from hive_agents.copilot.tallies import cell_in, tallied
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.unknown import mended, still_known, unknown_version, unknown_words
 from hive_agents.copilot.vocabulary import Vocabulary
@@ -269,7 +269,7 @@ def fresh_reply(
         answer = NOT_FOUND
     elif outcome.status == "no_match":
         answer = HELP if decision.route == "general.help" else NO_MATCH
-    elif answer is None and outcome.status == "results" and decision.strategy is not SearchStrategy.METADATA_ONLY:
+    elif answer is None and outcome.status == "results":
         titled = [(row.doc_id, row.title, row.metadata) for row in rows]
         answer = cell_in(decision.rewritten_query, vocabulary, titled)
     unfold = unfold or outcome.unfold

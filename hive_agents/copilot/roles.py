@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Literal, cast
 
@@ -38,11 +38,17 @@ def is_short_for(part: str, word: str) -> bool:
 def role_of(name: str) -> FieldRole:
     """Return a field's role by the last word of its name, else by the first.
 
-    >>> role_of("doc_type"), role_of("created_by"), role_of("colour")
-    ('kind', 'person', 'other')
+    >>> role_of("doc_type"), role_of("created_by"), role_of("authors"), role_of("colour")
+    ('kind', 'person', 'person', 'other')
     """
     named, roles = parts(name), cast("Mapping[str, FieldRole]", word_table("fields.roles"))
-    return next((roles[part] for part in (*named[-1:], *named[:1]) if part in roles), "other")
+    ends = (form for part in (*named[-1:], *named[:1]) for form in (part, part.removesuffix("s")))
+    return next((roles[part] for part in ends if part in roles), "other")
+
+
+def holds(name: str, word: str) -> bool:
+    """Return whether a word, also in the plural, is a part of a field's name: "author" of `authors`."""
+    return not {word, f"{word}s"}.isdisjoint(parts(name))
 
 
 def tells_rows(name: str) -> bool:
@@ -115,3 +121,20 @@ def cue_stems(field: str, role: FieldRole) -> frozenset[str]:
     named = parts(field)
     by_role = word_list("fields.roles", role) if role not in ("language", "audience", "other") else ()
     return frozenset(terms(" ".join((*by_role, *named[:1], *named[-1:]))))
+
+
+def holding(names: Collection[str], ends: Sequence[str]) -> str | None:
+    """Return the one field with a word of the first of these ends that any has; of several the one called so alone,
+    beside a unit, or that of the whole.
+
+    >>> holding(["unitprice", "depth_m", "area_km2"], ["price"]), holding(["area_km2", "area_mi2"], ["area"])
+    ('unitprice', None)
+    """
+    found = (
+        [name for name in names if any(part.endswith(end) or is_short_for(part, end) for part in parts(name))]
+        for end in ends
+    )
+    first = next((one for one in found if one), [])
+    bare = [name for name in first if {*parts(name)} - word_list("columns", "units") <= {*ends}]
+    whole = [name for name in first if not word_list("columns", "whole").isdisjoint(parts(name))]
+    return next((one[0] for one in (first, bare, whole) if len(one) == 1), None)

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from hive_agents.copilot.asking import telling_words, unnamed
+from hive_agents.copilot.figures import names_cells
+from hive_agents.copilot.foreign import in_terms
 from hive_agents.copilot.forms import is_version
-from hive_agents.copilot.language import clean, in_english, language, pattern, spoken, word_list, words
+from hive_agents.copilot.language import clean, language, pattern, spoken, word_list, words
 from hive_agents.copilot.plan import DocumentFilter, PastTurn, Routed, RouterDecision, SearchStrategy, described
 from hive_agents.copilot.reading import read
 from hive_agents.copilot.roles import role_of
@@ -53,7 +55,7 @@ def route(
     """
     asked = clean(text)
     core = without_politeness(asked)
-    english = in_english(core)
+    english = in_terms(core, vocabulary.knows)
     messages = (spoken(asked), spoken(core))
     if any(one.count(" ") < _MOST_WORDS and pattern("messages", "help").search(one) for one in messages):
         return _nothing(asked, "asks what the copilot can do", help_=True)
@@ -85,6 +87,9 @@ def route(
             return replace(_search(asked, None, over.filters, reason), tally=counted[0])
     reading = read(core, vocabulary, reader=reader, today=today)
     filters = reading.filters
+    one = any(demand.op == "eq" and vocabulary.numbers(demand.field) for demand in filters)
+    if one and names_cells(reading.content, vocabulary):
+        return _search(asked, None, filters, f"asks for a field of {described(filters)}")
     searched = any(turn.decision.strategy.retrieves for turn in history)
     pronoun = None if filters or searched else unnamed(core)
     if reading.content and (pronoun is None or len(telling_words(core)) > _MOST_UNNAMED):

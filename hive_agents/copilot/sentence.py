@@ -9,9 +9,10 @@ from enum import Enum
 from hive_agents.copilot.dates import date_spans
 from hive_agents.copilot.forms import inflected, word_key
 from hive_agents.copilot.language import Word, at, language, pattern, spoken, word_list, word_table, words
+from hive_agents.copilot.nouns import is_everyday
 from hive_agents.copilot.plan import FilterValue
 from hive_agents.copilot.roles import FieldRole, parts
-from hive_agents.copilot.vocabulary import LONGEST, Meaning, Vocabulary, is_everyday
+from hive_agents.copilot.vocabulary import LONGEST, Meaning, Vocabulary
 from hive_agents.documents import terms
 
 _WORDS = {
@@ -85,8 +86,15 @@ class Sentence:
         self.dates = date_spans(self.words, today)
         dated = {place for span in self.dates if span.led for place in range(span.first, span.last + 1)}
         self.mentions = [self._as_named(one) for one in _mentions(self.words, vocabulary, dated)]
+        self.mentions = [one for one in self.mentions if not self._names_next(one)]
         self.inside = {place: mention for mention in self.mentions for place in mention.places}
         self.kind = self._kind()
+
+    def _names_next(self, mention: Mention) -> bool:
+        """Return whether a word names the field of the value behind it: "replaces 12", where `replaced` is a status."""
+        following = (one for other in self.mentions if other.first == mention.last + 1 for one in other.meanings)
+        key = word_key([self.words[mention.last].lower])
+        return mention.first == mention.last and any(word_key(parts(one.field)) == key for one in following)
 
     def _as_named(self, mention: Mention) -> Mention:
         """Return the value of several fields as one of the field that the sentence names: "waiting for payment"."""
@@ -242,7 +250,8 @@ def _with_documents(sentence: list[Word], vocabulary: Vocabulary) -> list[Word]:
         named = word.text in word_list("words", "document_or_verb") and at(sentence, n - 1) in before
         ends = n + 1 == len(sentence) or sentence[n + 1].opens_clause or at(sentence, n + 1) in after
         lower = f"{word.lower}s" if named and ends else word.lower
-        is_noun = vocabulary.calls(word.lower)
+        one = at(sentence, n + 1).isdecimal() and not word.lower.endswith("s")  # "rule 12"
+        is_noun = vocabulary.calls(word.lower) and not one
         if is_noun and n and word_key([at(sentence, n - 1), word.lower]) == vocabulary.noun:  # "spare parts"
             result[-1] = replace(result[-1], lower="documents")
         result.append(replace(word, lower="documents" if is_noun else lower))
@@ -274,6 +283,9 @@ def _longest(
         meanings = vocabulary.meanings([word.lower for word in phrase])
         if not meanings and len(phrase) > 1:  # "military museums" of a folder of museums
             meanings = vocabulary.meanings([word.text.lower() for word in phrase])
+        if last == place and at(sentence, place - 1) in word_list("fields", "before_persons"):
+            whole = any(str(meaning.value).lower() == phrase[0].lower for meaning in meanings)
+            meanings = meanings if whole else vocabulary.persons(phrase[0].lower) or meanings
         if meanings:
             word, value = phrase[0], str(meanings[0].value).lower()
             small = last == place and (len(word.lower) == 1 or word.lower.isdigit())
@@ -304,11 +316,18 @@ def linking_verbs(s: Sentence, used: set[int]) -> set[int]:
             after += 1
         asks_who = before < 0 and s.at(0) == "who"
         said = s.is_head(before) or asks_who or (before in s.inside and after > place + 1)
-        between = said and (after in s.inside or after in used)
+        between = said and (after in s.inside or after in used) and not _names_other(s, place, after)
         done = any(word.lower in ("do", "does", "did") for word in s.words)
         ends = place + 1 == len(s.words) and s.at(0) == "how" and done and (place - 1 in s.inside or place - 1 in used)
         linking |= {place} if between or ends else set()
     return linking
+
+
+def _names_other(s: Sentence, verb: int, value: int) -> bool:
+    """Return whether a verb names another field than that of the value behind it: "border Germany" of `borders`."""
+    names = s.vocabulary.of_type("keyword", "text")
+    told = {name for name in names if s.vocabulary.named_field([s.at(verb)], [name])}
+    return bool(told) and value in s.inside and told.isdisjoint(one.field for one in s.inside[value].meanings)
 
 
 def lists_documents(s: Sentence) -> bool:

@@ -1,31 +1,20 @@
-"""Figures over fields of documents: counts by a field's values, sums, averages, the largest and the smallest."""
+"""What a message asks to be counted or computed over fields: counts by values, sums, averages, the largest."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Collection
 from typing import Any, cast
 
-from hive_agents.base import count
 from hive_agents.copilot.dates import NUMBERS
 from hive_agents.copilot.forms import is_plural, word_key
 from hive_agents.copilot.language import Word, at, word_list, word_table, words
 from hive_agents.copilot.plan import FieldTally
-from hive_agents.copilot.roles import deed, is_short_for, parts, tells_rows
+from hive_agents.copilot.roles import holding, holds, parts
 from hive_agents.copilot.vocabulary import LONGEST, Vocabulary
 
-MOST_GROUPS = 50
 _AMOUNTS = word_list("tallies", "fewest") | {"most"}
 _NEAR = 4
 """How many words behind "sum" or "highest" the name of the field may be."""
-
-_SPANS = {"year": len("2026"), "month": len("2026-11"), None: None}
-"""Characters of a date by which it is grouped."""
-
-TitledRow = tuple[str, str, Mapping[str, Any]]
-"""(doc_id, title, metadata) of a document."""
 
 
 def tally_in(text: str, vocabulary: Vocabulary) -> tuple[FieldTally, str] | None:
@@ -40,9 +29,11 @@ def tally_in(text: str, vocabulary: Vocabulary) -> tuple[FieldTally, str] | None
     (FieldTally(of='sum', field='pages', by=None, most=None, first=None, span=None), 'list memos')
     """
     sentence = words(text)
+    if at(sentence, 1) in ("which", "what") and at(sentence, 0) in word_list("words", "prepositions"):
+        sentence = sentence[1:]  # "in which year were most …"
     used: set[int] = set()
     most = _how_many(sentence, vocabulary, used)
-    measured = _measured(sentence, vocabulary, used) or (_first_by(sentence, vocabulary, used) if most else None)
+    measured = _measured(sentence, vocabulary, used, most) or (_first_by(sentence, vocabulary, used) if most else None)
     if most is not None and (measured is None or measured[0] not in ("max", "min")):
         return None
     best = None if measured is None or most else _best_group(sentence, vocabulary, used, measured)
@@ -108,7 +99,8 @@ def _by_told(sentence: list[Word], vocabulary: Vocabulary, names: Collection[str
 
 def _how_many(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> int | None:
     """Return how many are asked for, if not one: "top 3", "the five cheapest"; its place is used."""
-    extremes = word_table("tallies.measures").keys() | word_table("tallies.extremes").keys()
+    ordered = word_table("tallies.ordered").keys()
+    extremes = word_table("tallies.measures").keys() | word_table("tallies.extremes").keys() | ordered
     tops = word_table("tallies.tops")
     for place, word in enumerate(sentence):
         number = int(word.lower) if word.lower.isdecimal() and len(word.lower) < 3 else NUMBERS.get(word.lower, 0)
@@ -116,6 +108,9 @@ def _how_many(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> i
         if number > 1 and vocabulary.calls(after) and at(sentence, place + 2) in ("with", "by"):
             # "5 beers with the lowest price"
             after = next((at(sentence, n) for n in range(place + 3, place + 5) if at(sentence, n) in extremes), after)
+        if number > 1 and at(sentence, place - 1) in ordered:  # "the latest 3 memos"
+            used.add(place)
+            return number
         if number > 1 and (at(sentence, place - 1) in tops or after in extremes or after == "most"):
             used.update((place, place - (at(sentence, place - 1) in tops)))
             return number
@@ -139,7 +134,7 @@ def _amount(sentence: list[Word], vocabulary: Vocabulary, used: set[int], by: st
     asks = (at(sentence, 0), at(sentence, 1)) in (("how", "many"), ("how", "much"))
     begin = next((n for n in range(2 * asks, len(sentence)) if at(sentence, n) not in word_list("tallies", "leads")), 0)
     found = _field(sentence, begin, vocabulary, vocabulary.of_type("number")) if asks or by is not None else None
-    if found is None or at(sentence, begin) in word_list("words", "document"):
+    if found is None or vocabulary.calls(at(sentence, begin)) or at(sentence, begin) in word_list("words", "document"):
         return None
     if by is not None and (begin + found[1] not in used or begin in used):
         return None
@@ -155,7 +150,7 @@ def _distinct(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
     while at(sentence, place) in lists | distinct | {"are"}:
         place += 1
     found = _field(sentence, place, vocabulary, vocabulary.of_type("keyword", "text")) if asked else None
-    if found is None:
+    if found is None or vocabulary.numbers(found[0]):
         return None
     after = place + found[1]
     told = {at(sentence, n) for n in (*range(place), after)} & distinct
@@ -168,13 +163,15 @@ def _distinct(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
     return "values", found[0]
 
 
-def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> tuple[str, str] | None:
+def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int], most: int | None) -> tuple[str, str] | None:
     """Return the measure that is asked for and its field: ("sum", "amount") of "total amount".
 
     "At least", and a number before the field, bound the documents: "at least one vote", "a minimum of 50 votes".
     """
     measures, comparisons = word_table("tallies.measures"), word_table("fields.comparisons")
     for place, word in enumerate(sentence):
+        if _inside_value(sentence, place, vocabulary):
+            continue  # "in last call"
         kind = measures.get(word.lower) if at(sentence, place - 1) != "at" else None
         for at_field in range(place + 1, place + 1 + _NEAR) if kind is not None else ():
             if at(sentence, at_field)[:1].isdecimal() or at(sentence, at_field) in word_list("tallies", "groups"):
@@ -184,7 +181,7 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
             found = _field(sentence, at_field, vocabulary, vocabulary.of_type(*types))
             if found is not None and at(sentence, at_field + found[1]) in comparisons:
                 break  # "with an average price over 30" bounds them
-            if kind is not None and found is not None:
+            if kind is not None and found is not None and not (not of_dates and vocabulary.numbers(found[0])):
                 used.update((place, *range(at_field, at_field + found[1])))
                 return kind, found[0]
             if at(sentence, at_field) in word_list("words", "prepositions") - {"of"}:
@@ -201,24 +198,43 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
         if ordered and dated is not None:  # "expires first", "the latest date added"
             kind, name = ordered, dated[0]
             used.update(range(place + 1, place + 1 + dated[1]) if row else (place - 1,))
-        # "The first mission", of "the last company to be added" the date itself
-        called = vocabulary.calls(row) or word_key([row]) in vocabulary.folders
-        if name is None and ordered and len(dates) == 1 and called and not is_plural(row):
-            kind, name = ordered, dates[0]
-            adding = (at(sentence, place + 2), at(sentence, place + 3)) == ("to", "be")
-            told = _field(sentence, place + 2 + 2 * adding, vocabulary, dates)
-            used.update(range(place + 2, place + 2 + 2 * adding + told[1]) if told is not None else ())
+        # "The first mission", "the oldest draft", of "the last company to be added" the date itself
+        noun = _row_after(sentence, place, vocabulary) if name is None and ordered and vocabulary.date else None
+        if ordered and noun is not None and is_plural(at(sentence, noun)) == (most is not None):
+            kind, name = ordered, vocabulary.date
+            adding = (at(sentence, noun + 1), at(sentence, noun + 2)) == ("to", "be")
+            told = _field(sentence, noun + 1 + 2 * adding, vocabulary, dates)
+            used.update(range(noun + 1, noun + 1 + 2 * adding + told[1]) if told is not None else ())
         if name is not None:
             used.update(range(place - (at(sentence, place - 1) in ("most", "least")), place + 1))
             return kind, name
     return None
 
 
+def _inside_value(sentence: list[Word], place: int, vocabulary: Vocabulary) -> bool:
+    """Return whether a word and one beside it are a value together."""
+    pairs = ([at(sentence, n), at(sentence, n + 1)] for n in (place - 1, place))
+    return any(all(pair) and bool(vocabulary.meanings(pair)) for pair in pairs)
+
+
+def _row_after(sentence: list[Word], place: int, vocabulary: Vocabulary) -> int | None:
+    """Return the place of what a row is called behind a word of order, with values before it: "oldest core rule"."""
+    place += 1 + (at(sentence, place + 1).isdecimal() or at(sentence, place + 1) in NUMBERS)
+    called = word_list("words", "document")
+    for here in range(place, min(place + LONGEST, len(sentence))):
+        word = at(sentence, here)
+        if word in called or vocabulary.calls(word) or word_key([word]) in vocabulary.folders:
+            return here
+        if not vocabulary.meanings([word]):
+            return here - 1 if here > place and word in word_list("words", "prepositions") else None
+    return len(sentence) - 1 if place < len(sentence) else None
+
+
 def _extreme(word: str, vocabulary: Vocabulary) -> tuple[str, str | None]:
     """Return the measure that an adjective asks for, and the column that holds it: the first kind that one does."""
     told = (one.split() for one in word_table("tallies.extremes").get(word, "none").split(" or "))
     names = vocabulary.of_type("number")
-    return next(((kind, name) for kind, *ends in told if (name := _holding(names, ends))), ("none", None))
+    return next(((kind, name) for kind, *ends in told if (name := holding(names, ends))), ("none", None))
 
 
 def _named_before(sentence: list[Word], place: int, vocabulary: Vocabulary) -> tuple[str, int] | None:
@@ -232,21 +248,6 @@ def _named_before(sentence: list[Word], place: int, vocabulary: Vocabulary) -> t
         if found is not None and found[1] == end - start:
             return found[0], start
     return None
-
-
-def _holding(names: Collection[str], ends: Sequence[str]) -> str | None:
-    """Return the one field with a word of the first of these ends that any has; of several that of the whole.
-
-    >>> _holding(["unitprice", "depth_m", "area_km2"], ["price"]), _holding(["area_km2", "area_mi2"], ["area"])
-    ('unitprice', None)
-    """
-    found = (
-        [name for name in names if any(part.endswith(end) or is_short_for(part, end) for part in parts(name))]
-        for end in ends
-    )
-    first = next((one for one in found if one), [])
-    whole = [name for name in first if not word_list("columns", "whole").isdisjoint(parts(name))]
-    return next((one[0] for one in (first, whole) if len(one) == 1), None)
 
 
 def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, counted: bool) -> str | None:
@@ -272,10 +273,10 @@ def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, co
     people = vocabulary.in_role("person")
     if people and at(sentence, 0) == "who" and ranked is not None:
         owning = word_table("fields.owning")
-        holds = next((owning[word.lower].split() for word in sentence if word.lower in owning), [])
+        deeds = next((owning[word.lower].split() for word in sentence if word.lower in owning), [])
         asking = {"who", "the", *_AMOUNTS, *owning}
         used.update(n for n, word in enumerate(sentence) if word.lower in asking)
-        return next((name for hold in holds for name in people if hold in parts(name)), people[0])
+        return next((name for hold in deeds for name in people if holds(name, hold)), people[0])
     for place, word in enumerate(sentence):
         groups_by = word.lower in groups and place not in used
         found = _field(sentence, place + 1, vocabulary, named) if groups_by else None
@@ -300,9 +301,8 @@ def _field(sentence: list[Word], place: int, vocabulary: Vocabulary, names: Coll
 
 
 def _spanned(sentence: list[Word], place: int, vocabulary: Vocabulary) -> tuple[str, int] | None:
-    """Return the one column of dates where the word there is a year or a month: "missions per year"."""
-    dates = vocabulary.of_type("date") if at(sentence, place) in ("year", "month") else []
-    return (dates[0], 1) if len(dates) == 1 else None
+    """Return the column of dates where the word there is a year or a month: "missions per year"."""
+    return (vocabulary.date, 1) if vocabulary.date and at(sentence, place) in ("year", "month") else None
 
 
 def _rest(sentence: list[Word], used: set[int], unnamed: bool) -> str:
@@ -321,130 +321,3 @@ def _rest(sentence: list[Word], used: set[int], unnamed: bool) -> str:
     unnamed = unnamed or not kept or at(sentence, kept[0]) in prepositions
     head = "list documents " if unnamed else "list "
     return (head + " ".join(sentence[n].text for n in kept)).strip()
-
-
-def cell_in(text: str, vocabulary: Vocabulary, rows: Sequence[TitledRow]) -> str | None:
-    """Return the value that a question asks of the one row that it names, where it says nothing else.
-
-    >>> from hive_agents.copilot.vocabulary import FieldWords
-    >>> fields, rows = {"melt": FieldWords("number")}, [("a.md", "Iron", {"melt": 1811})]
-    >>> asked = ("What's the melting point of iron?", "What is the melting point of iron ore?")
-    >>> [cell_in(text, Vocabulary(fields), rows) for text in asked]
-    ['Iron, melt: 1811.', None]
-    """
-    asked, found = f" {' '.join(word.lower for word in words(text))} ", list[str]()
-    deeds = {deed(parts(one)[-1]): parts(one)[-1] for one in vocabulary.fields}  # "who directed …"
-    for _, title, metadata in rows:
-        called = [" ".join(word.lower for word in words(title)), *_numbered(asked.split(), vocabulary, metadata)]
-        told = next((one for one in called if f" {one} " in asked), called[0])
-        before, name, after = asked.partition(f" {told} ")
-        rest = [*before.split(), *after.split()] if name.strip() else []
-        begin = next((n for n, word in enumerate(rest) if word not in word_list("tallies", "cell")), len(rest))
-        said = rest[begin : begin + LONGEST]
-        said = [deeds.get(word, word) for word in said]
-        alike = [one for one in vocabulary.fields if vocabulary.named_field(said, [one])]
-        alike = [one for one in alike if vocabulary.fields[one].type == "date"] if "when" in rest else alike
-        field = vocabulary.named_field(said, alike)
-        clear = field is not None and (len(alike) == 1 or field[1] >= len(parts(field[0])))
-        # "Which product was purchased in …" of `product_purchased`
-        skipped = word_list("tallies", "cell").union(parts(field[0]) if field is not None else ())
-        if field is not None and clear and skipped.issuperset(rest[begin + field[1] :]):
-            values = _values(("", title, metadata), field[0])
-            found += [f"{title}, {field[0].replace('_', ' ')}: {', '.join(map(str, values))}."] if values else [""]
-    return found[0] or None if len(found) == 1 else None
-
-
-def _numbered(asked: Sequence[str], vocabulary: Vocabulary, metadata: Mapping[str, Any]) -> list[str]:
-    """Return what a row is called by its number, such as "ticket 4211", where the words say that."""
-    ids = [name for name in metadata if tells_rows(name)]
-    return [
-        f"{word} {number}"
-        for word, number in pairwise(asked)
-        for field in ids
-        if number == str(metadata[field]).lower() and vocabulary.named_field([word], [field])
-    ]
-
-
-def tallied(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
-    """Return a figure over these documents in words, which say over how many it is.
-
-    >>> rows = [("a.md", "A", {"n": 2, "who": "mei"}), ("b.md", "B", {"n": 5, "who": "sam"}), ("c.md", "C", {})]
-    >>> tallied(FieldTally(by="who"), rows)
-    '3 documents by who: mei 1, sam 1; 1 without who.'
-    >>> tallied(FieldTally(of="sum", field="n"), rows)
-    'The sum of n is 7, over 2 of 3 documents; 1 has none.'
-    >>> tallied(FieldTally(of="max", field="n"), rows[:2])
-    'The largest n is 5 (B), over 2 documents.'
-    """
-    documents = count(len(rows), "document")
-    if tally.by is None:
-        return _figure(tally, rows)
-    groups: dict[str, list[TitledRow]] = {}
-    for row in rows:
-        for value in _values(row, tally.by):
-            groups.setdefault(str(value)[: _SPANS[tally.span]], []).append(row)
-    without = sum(not _values(row, tally.by) for row in rows)
-    name = tally.span or tally.by.replace("_", " ")
-    beside = f"; {without} without {name}" if without else ""
-    if tally.of == "count":
-        ranked = Counter({value: len(of_value) for value, of_value in groups.items()})
-        order = ", fewest first" if tally.first == "fewest" else ""
-        return f"{documents} by {name}{order}: {_frequencies(ranked, rising=bool(order))}{beside}."
-    listed = sorted(groups.items())
-    if tally.first is not None:
-        told = [pair for pair in listed if any(_values(row, str(tally.field)) for row in pair[1])]
-        told.sort(key=lambda pair: _computed(tally, pair[1]), reverse=tally.first == "most")
-        listed = told + [pair for pair in listed if pair not in told]
-    lines = [f"{value}: {_figure(tally, of_value)}" for value, of_value in listed[:MOST_GROUPS]]
-    return "\n".join([f"{documents} by {name}{beside}:", *lines])
-
-
-def _frequencies(counts: Counter[str], *, rising: bool = False) -> str:
-    """Return values with their counts, the most frequent first unless they are `rising`."""
-    listed = sorted(counts.items(), key=lambda pair: (pair[1] if rising else -pair[1], pair[0]))[:MOST_GROUPS]
-    more = f", and {count(len(counts) - MOST_GROUPS, 'more value')}" if len(counts) > MOST_GROUPS else ""
-    return ", ".join(f"{value} {n}" for value, n in listed) + more
-
-
-def _computed(tally: FieldTally, rows: Sequence[TitledRow]) -> Any:
-    """Return the sum, the average or the extreme of a field's values, of which there is one."""
-    values = [value for row in rows for value in _values(row, str(tally.field))]
-    if tally.of in ("max", "min"):
-        return (max if tally.of == "max" else min)(values)
-    return math.fsum(values) / (len(values) if tally.of == "average" else 1)
-
-
-def _figure(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
-    """Return a sum, an average, or the largest or smallest value with the titles of its documents."""
-    assert tally.field is not None
-    found = [(value, row) for row in rows for value in _values(row, tally.field)]
-    name, have = tally.field.replace("_", " "), len({row[0] for _, row in found})
-    missing = len(rows) - have
-    over = f"over {count(len(rows), 'document')}" if not missing else f"over {have} of {count(len(rows), 'document')}"
-    over += f"; {missing} {'has' if missing == 1 else 'have'} none" if missing else ""
-    if not found:
-        return f"None of {count(len(rows), 'document')} has {name}."
-    if tally.of == "values":
-        values = Counter(str(value) for value, _ in found)
-        return f"{count(len(values), 'value')} of {name}: {_frequencies(values)}, {over}."
-    if tally.of in ("sum", "average"):
-        figure = _computed(tally, rows)
-        return f"The {tally.of} of {name} is {int(figure) if figure.is_integer() else round(figure, 6)}, {over}."
-    dated = isinstance(found[0][0], str)
-    largest = ("latest" if dated else "largest") if tally.of == "max" else "earliest" if dated else "smallest"
-    if tally.most is not None:
-        ranked = sorted(found, key=lambda pair: pair[0], reverse=tally.of == "max")
-        last = ranked[min(tally.most, len(ranked)) - 1][0]
-        first = ranked[: tally.most] + [pair for pair in ranked[tally.most :] if pair[0] == last]
-        told = ", ".join(f"{value} ({row[1]})" for value, row in first[:MOST_GROUPS])
-        more = f" and {len(first) - MOST_GROUPS} more" if len(first) > MOST_GROUPS else ""
-        return f"The {len(first)} {largest} of {name} are {told}{more}, {over}."
-    extreme = _computed(tally, rows)
-    titles = [row[1] for value, row in found if value == extreme]
-    named = ", ".join(titles[:3]) + (f" and {len(titles) - 3} more" if len(titles) > 3 else "")
-    return f"The {largest} {name} is {extreme} ({named}), {over}."
-
-
-def _values(row: TitledRow, field: str) -> list[Any]:
-    value = row[2].get(field)
-    return value if isinstance(value, list) else [] if value is None else [value]

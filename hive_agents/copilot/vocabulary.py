@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
 
 from hive_agents.copilot.forms import (
     VERSION,
@@ -18,12 +19,12 @@ from hive_agents.copilot.forms import (
     version_parts,
     word_key,
 )
-from hive_agents.copilot.language import language, word_list
-from hive_agents.copilot.phrases import Phrases, groups, named_by, unfinished
+from hive_agents.copilot.language import word_list
+from hive_agents.copilot.nouns import FOLDERS, is_everyday, names_documents, names_of_documents, word_stems
+from hive_agents.copilot.phrases import Phrases, groups, named_by, unfinished, without_address
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, RouterDecision
-from hive_agents.copilot.roles import JOINTS, FieldRole, date_role_of, flag_of, name_stems, parts, role_of
-from hive_agents.documents import LANGUAGES, Collection, FieldType, terms, words as spell
-from hive_agents.models.embedding import WordPieces
+from hive_agents.copilot.roles import JOINTS, FieldRole, date_role_of, flag_of, name_stems, parts, role_of, tells_rows
+from hive_agents.documents import Collection, FieldType, words as spell
 
 LONGEST = 5
 """Words in the longest phrase that can be a value."""
@@ -39,7 +40,6 @@ _INSIDE_NAMES = frozenset({"of", "the", "in"})
 """Words between those of a field's name: "GB of memory" is `memory_gb`; "by" may stand for "de"."""
 _YEAR, _YEARS = re.compile(r"(?:1\d{3}|20\d\d)(?: ?[(/].*)?"), 0.9
 """A year, with or without a remark, and the share of a column's cells that are years where it holds years."""
-_FOLDERS = word_list("fields", "folders")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ class Meaning:
 class Vocabulary:
     """All filterable fields; built from a scoped index, it has no value of hidden documents.
 
-    `noun` is what every document is by the folder that holds them all, if that is a plural: `tickets/`; else empty.
+    `noun` is what every document is by the folder that holds them all, if that is a plural: `tickets/`, or by the name
+    of the files and the field with their numbers: `rule-12.md`, `rule: 12`; else empty.
     `folders` are the stems of all plural names of folders and, beside a noun, what else is said for it; `flags` the two
     values of columns of yes and no, or 1 and 0, `years` the columns that hold years, `nonzero` those of numbers without
     a 0, `usual` the field that has a value of several fields in most documents, `months` those of columns of dates.
@@ -130,19 +131,7 @@ class Vocabulary:
             visible = tuple(str(value) for value, _ in ranked)
             synonyms = {value: tuple(schema.synonyms[value]) for value in visible if value in schema.synonyms}
             fields[name] = FieldWords(schema.type, visible, synonyms)
-        folders = {doc_id.rpartition("/")[0].rpartition("/")[2] for doc_id in doc_ids}
-        foreign = ("e", "en", "er", "n", "x")  # "fahrzeuge", "bureaux"
-        plurals = [
-            spell(one)
-            for one in folders
-            if is_plural(one) or (one.lower().endswith(foreign) and not is_everyday(one.lower()))
-        ]
-        noun = word_key(plurals[0]) if plurals and len(folders) == 1 else ""
-        called = frozenset(map(word_key, plurals))
-        if noun:
-            own = {word_key([part]) for name in fields for part in parts(name)}
-            called |= {word_key(plurals[0][-1:])}.union(*(each for each in _things() if each & called)) - own
-            called |= _stems("people") - own if _stems("of_people") & own else set()
+        noun, called = names_of_documents(doc_ids, fields, values)
         shared = {value: found for value, found in holders.items() if len(found) > 1}
         usual = {value: max(found, key=lambda pair: pair[0])[1] for value, found in shared.items()}
         return cls(fields, noun, called, flags, years, usual, frozenset(nonzero), months, held)
@@ -154,7 +143,7 @@ class Vocabulary:
             (meaning.field, str(meaning.value))
             for word in said
             for meaning in (self._phrases.find([word]) if is_plural(word) else ())
-            if meaning.role == "kind" and not _FOLDERS.isdisjoint(parts(meaning.field))
+            if meaning.role == "kind" and not FOLDERS.isdisjoint(parts(meaning.field))
         }
         if len(named) != 1 or self.held is None:
             return self
@@ -170,6 +159,14 @@ class Vocabulary:
         """Return whether a word is what every document is called."""
         return bool(self.noun) and not word_stems(word).isdisjoint((self.noun, *self.folders))
 
+    def knows(self, word: str) -> bool:
+        """Return whether a word is a value, names a field, or is what documents are called."""
+        return bool(self.calls(word) or self.meanings([word]) or self.named_field([word], self.fields))
+
+    def numbers(self, name: str) -> bool:
+        """Return whether a field's values tell one document of the others: `ticket_id`, and `rule` of rules."""
+        return tells_rows(name) or (bool(self.noun) and word_key(parts(name)) in (self.noun, *self.folders))
+
     def named_field(self, words: Sequence[str], names: Iterable[str]) -> tuple[str, int] | None:
         """Return which of these fields the words begin with, and how many of the words name it.
 
@@ -184,6 +181,8 @@ class Vocabulary:
         """
         best: tuple[int, int, str] | None = None
         for name in names:
+            if name in self._parting_nothing:
+                continue
             own, (joined, bare) = name_stems(name)
             longest = range(min(len(words), LONGEST), 0, -1)
             length = next((n for n in longest if word_key(words[:n]) in (joined, bare)), 0)
@@ -230,6 +229,20 @@ class Vocabulary:
         if len(meanings) > 1:
             meanings = sorted(meanings, key=lambda one: self.usual.get(str(one.value).lower(), one.field) != one.field)
         return tuple(meanings)
+
+    def persons(self, word: str) -> tuple[Meaning, ...]:
+        """Return the persons of whose names a word is a part: "lin" of "Mei Lin (@mei)"."""
+        return self._persons.get(word, ())
+
+    @cached_property
+    def _persons(self) -> dict[str, tuple[Meaning, ...]]:
+        found: dict[str, tuple[Meaning, ...]] = {}
+        for name in self.in_role("person"):
+            for value in self.fields[name].values:
+                words = spell(without_address(value))
+                for word in words if len(words) <= LONGEST else ():
+                    found[word] = (*found.get(word, ()), Meaning(name, value, "person", False, either=True))
+        return found
 
     def _declined(self, word: str) -> list[Meaning]:
         """Return the values of which a word is another form in German: "Limousinen", "Ärzte"."""
@@ -291,6 +304,14 @@ class Vocabulary:
     def date_fields(self, role: str) -> list[str]:
         return [name for name in self.of_type("date") if date_role_of(name) == role]
 
+    @property
+    def date(self) -> str | None:
+        """Return the field by which documents are older and newer: the only one, but for those of a time to come, else
+        that of their creation; None where neither tells."""
+        past = [name for name in self.of_type("date") if date_role_of(name) not in ("due", "expires")]
+        found = (past or self.of_type("date"), self.date_fields("created"))
+        return next((names[0] for names in found if len(names) == 1), None)
+
     def examples(self, most: int = 4) -> list[str]:
         """Return the values to offer a reader: of a kind or status field, else of another with several values."""
         fields = [*self.in_role("kind"), *self.in_role("status"), *self.of_type("keyword")]
@@ -333,6 +354,13 @@ class Vocabulary:
         return shared
 
     @cached_property
+    def _parting_nothing(self) -> frozenset[str]:
+        """Return the names of folders that all documents share, where another field is called like them, too."""
+        others = {name: {*parts(name)} for name in self.fields}
+        single = (name for name, words in self.fields.items() if len(words.values) == 1 and name in FOLDERS)
+        return frozenset(one for one in single if any(one in others[name] for name in others if name != one))
+
+    @cached_property
     def _spaced_values(self) -> dict[str, list[tuple[str, str]]]:
         return {name: [(value, spaced(value)) for value in words.values] for name, words in self.fields.items()}
 
@@ -349,10 +377,14 @@ class Vocabulary:
                 values.append((" ".join(parts(name)), Meaning(name, True, "status", False)))
                 continue
             ongoing = unfinished(words.values) if role == "status" else []
+            persons = Counter(without_address(value).lower() for value in words.values if role == "person")
             for value in words.values:
                 either = role == "version" or value in ongoing
-                meaning = Meaning(name, value, role, _names_documents(value, name, role), either)
+                either = either or persons[without_address(value).lower()] > 1
+                meaning = Meaning(name, value, role, names_documents(value, name, role), either)
                 values.append((value, meaning))
+                if value.isdecimal() and self.numbers(name):  # "rule 12" of 0012
+                    values.append((str(int(value)), meaning))
                 synonyms += [(phrase, meaning) for phrase in words.synonyms.get(value, ())]
                 synonyms += [(phrase, meaning) for phrase in other_form(value) if role == "version"]
                 general += [("open", meaning)] if value in ongoing else []
@@ -375,60 +407,3 @@ class Vocabulary:
             if len(words) == 1 and len(words[0]) in _MISSPELT:
                 by_letter.setdefault(words[0][0], []).append((words[0], meaning))
         return by_letter
-
-
-@cache
-def _things() -> list[frozenset[str]]:
-    """Return the stems of words for the same things, by group."""
-    return [frozenset(word_key([word]) for word in group.split()) for group in language("en")["fields"]["things"]]
-
-
-@cache
-def _stems(name: str) -> frozenset[str]:
-    return frozenset(word_key([word]) for word in word_list("fields", name))
-
-
-@cache
-def _kinds() -> Phrases[str]:
-    return Phrases(([noun], noun) for noun in word_list("fields", "kinds"))
-
-
-def _names_documents(value: str, name: str, role: FieldRole) -> bool:
-    """Return whether a value names documents: "tutorials" of any field, "postmortem" of `doc_type`; of a category,
-    which may be a folder named like a product, only a plural.
-
-    >>> values = ("postmortem", "type"), ("sops", "category"), ("redis", "category")
-    >>> [_names_documents(*value, "kind") for value in values]
-    [True, True, False]
-    """
-    named = bool(_kinds().find(spell(value)[-1:]))
-    return named or (role == "kind" and (is_plural(value) or _FOLDERS.isdisjoint(parts(name))))
-
-
-@cache
-def is_everyday(word: str) -> bool:
-    """Return whether a word is a frequent one of English that names no kind of document.
-
-    >>> [is_everyday(word) for word in ("data", "logs", "tutorials", "postmortem", "files")]
-    [True, True, False, False, False]
-    """
-    if _kinds().find([word]) or word in word_list("words", "document"):
-        return False
-    return 1 in (_pieces().count_tokens(form) for form in (word, word.removesuffix("s")))
-
-
-@cache
-def _pieces() -> WordPieces:
-    return WordPieces()
-
-
-@lru_cache(maxsize=4096)
-def word_stems(word: str) -> frozenset[str]:
-    """Return the stems by which a word may be one of a field's name; of a rare word, those in other languages, too.
-
-    >>> sorted(word_stems("prices")), sorted(word_stems("sitzen"))
-    (['price'], ['sitz', 'sitzen'])
-    """
-    if word.isascii() and is_everyday(word):
-        return frozenset({word_key((word,))})
-    return frozenset({word_key((word,)), *(stem for language in LANGUAGES for stem in terms(word, language))})

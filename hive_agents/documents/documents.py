@@ -43,6 +43,8 @@ class FieldSchema(Format):
     ranks: bool = False
     may_hide: list[str] = []
     person: bool = False
+    separator: str | None = None
+    """What parts several values that a document writes as one text: `author: Mei Lin, Sam Ode`."""
 
 
 _UNINDEXED = {"synonyms", "ranks", "may_hide", "person"}
@@ -77,7 +79,11 @@ class Collection(FileFormat):
 
     def digest(self) -> str:
         """Return the hash of everything that affects the index."""
-        relevant = self.model_dump_json(exclude={"description": True, "fields": {"__all__": _UNINDEXED}})
+        excluded = {  # without a separator as before there was one
+            name: _UNINDEXED | ({"separator"} if field.separator is None else set())
+            for name, field in self.fields.items()
+        }
+        relevant = self.model_dump_json(exclude={"description": True, "fields": excluded})
         return hashlib.sha256(relevant.encode()).hexdigest()
 
 
@@ -224,6 +230,8 @@ def parse_document(doc_id: str, data: bytes, collection: Collection) -> Document
 
 
 def _typed(value: Any, schema: FieldSchema) -> Any:
+    if schema.separator and isinstance(value, str) and schema.separator in value:
+        value = [part.strip() for part in value.split(schema.separator)]
     if isinstance(value, list):
         return [_typed(item, schema) for item in value if item is not None and str(item).strip()]
     if isinstance(value, dict):

@@ -47,9 +47,11 @@ def _lines(data: bytes) -> list[list[str]]:
 
 
 def _array(data: bytes) -> list[list[str]]:
-    """Return a head and a row for each object of an array. Raises: ImportFailure."""
-    text = decode(data)
-    records = _parsed(text) if text.lstrip().startswith("[") else None
+    """Return a head and a row for each object of an array, also of the one in an object. Raises: ImportFailure."""
+    records = _parsed(decode(data))
+    if isinstance(records, dict):  # {"count": 3, "products": […]}
+        lists = [value for value in records.values() if isinstance(value, list)]
+        records = lists[0] if len(lists) == 1 else None
     if not isinstance(records, list) or not records or not all(isinstance(record, dict) for record in records):
         raise ImportFailure(_NO_TEXTS)
     return _table(records)

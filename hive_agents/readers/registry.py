@@ -57,7 +57,7 @@ READERS = {
         Reader("html", ".html .htm .xhtml", "text/html", "from_html:from_html", version=22),
         Reader("notebook", ".ipynb", "application/x-ipynb+json", "from_notebook:from_notebook", extra=None),
         Reader("csv", ".csv .tsv", "text/csv", "from_csv:from_csv", "from_csv:csv_rows", version=20),
-        Reader("json", ".json", "application/json", "from_json:from_json", "from_json:json_rows", version=19),
+        Reader("json", ".json", "application/json", "from_json:from_json", "from_json:json_rows", version=20),
         Reader(
             "jsonl", ".jsonl .ndjson", "application/jsonl", "from_json:from_jsonl", "from_json:jsonl_rows", version=19
         ),

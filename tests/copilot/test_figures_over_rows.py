@@ -6,10 +6,10 @@ import datetime
 
 import pytest
 
+from hive_agents.copilot.figures import TitledRow, cell_in, tallied
 from hive_agents.copilot.plan import FieldTally, SearchStrategy, described
 from hive_agents.copilot.router import reread, route
 from hive_agents.copilot.sentence import asks_how_many
-from hive_agents.copilot.tallies import cell_in, tallied
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
 from hive_agents.documents import Collection
 
@@ -94,6 +94,62 @@ def test_a_figure_is_over_the_rows_that_the_message_names(
     found = None if routed.tally is None else routed.tally.model_dump(exclude_none=True)
     assert found == (None if tally is None else {"of": "count", **tally})
     assert described(routed.decision.filters) == filters
+
+
+COURSES = Vocabulary(
+    {
+        "category": FieldWords("keyword", ("courses",)),
+        "course_category": FieldWords("keyword", ("Crafts", "Last Aid")),
+        "women": FieldWords("number"),
+        "men": FieldWords("number"),
+        "area": FieldWords("number"),
+        "certified": FieldWords("boolean", ("true", "false")),
+        "teachers": FieldWords("keyword", ("Mei Lin (@mei)", "Mei Lin")),
+        "replaces": FieldWords("keyword", ("12",)),
+        "state": FieldWords("keyword", ("superseded", "valid")),
+    },
+    noun="cours",
+    folders=frozenset({"cours"}),
+    flags={"certified": (True, False)},
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "tally", "filters"),
+    [
+        ("courses by category", {"by": "course_category"}, ""),
+        ("which category has the most courses", {"by": "course_category"}, ""),
+        ("courses in last aid", None, "course_category Last Aid"),
+        ("courses with more women than men", None, "women above men"),
+        ("courses that aren't certified", None, "certified False"),
+        ("courses by Mei Lin", None, "teachers Mei Lin or Mei Lin (@mei)"),
+        ("courses smaller than 50 m2", None, "area before 50"),
+        ("combined women in Crafts", {"of": "sum", "field": "women"}, "course_category Crafts"),
+        ("in which category are the most courses", {"by": "course_category"}, ""),
+    ],
+)
+def test_columns_are_told_apart_by_what_they_hold(text: str, tally: dict[str, object] | None, filters: str) -> None:
+    routed = route(text, COURSES, reader="mei", today=TODAY)
+    found = None if routed.tally is None else routed.tally.model_dump(exclude_none=True)
+    assert found == (None if tally is None else {"of": "count", **tally})
+    assert described(routed.decision.filters) == filters
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("how big is Weaving", "Weaving, area: 40."),
+        ("how many women does Weaving have", "Weaving, women: 7."),
+        ("in which category is Weaving", "Weaving, course category: Crafts."),
+        ("Was ist die Fläche von Weaving?", "Weaving, area: 40."),
+        ("how old is Weaving", None),
+    ],
+)
+def test_a_cell_is_told_by_adjectives_counts_and_words_of_another_language(text: str, cell: str | None) -> None:
+    rows: list[TitledRow] = [
+        ("a.md", "Weaving", {"area": 40, "women": 7, "course_category": "Crafts", "category": "courses"})
+    ]
+    assert cell_in(text, COURSES, rows) == cell
 
 
 FLIGHTS = Vocabulary(
@@ -255,7 +311,7 @@ def test_the_value_of_one_row_is_told_where_nothing_else_is_said(text: str, told
     vocabulary = Vocabulary(
         {"melt": FieldWords("number"), "country": FieldWords("keyword"), "discovered_by": FieldWords("keyword")}
     )
-    rows = [
+    rows: list[TitledRow] = [
         ("1.md", "Iron", {"melt": 1811, "discovered_by": ["Ada", "Mei"]}),
         ("2.md", "Red Hill", {"country": "Kenya"}),
         ("3.md", "Hill", {"country": "Chad"}),

@@ -6,9 +6,9 @@ import datetime
 
 import pytest
 
+from hive_agents.copilot.figures import cell_in
 from hive_agents.copilot.plan import described
 from hive_agents.copilot.router import route
-from hive_agents.copilot.tallies import cell_in
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.documents import Collection
 

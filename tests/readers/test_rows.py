@@ -209,6 +209,17 @@ def test_each_part_of_a_long_table_has_its_head() -> None:
     assert sum(part.count("| Bolt ") for part in parts) == 200
 
 
+def test_a_list_of_records_may_stand_in_an_object() -> None:
+    rows = [
+        {"id": f"B-{n}", "kind": "boat" if n % 2 else "oar", "used_by": ["Mei", "Sam"][: 1 + n % 2]} for n in range(9)
+    ]
+    found = rows_in("fleet.json", json.dumps({"count": 9, "fleet": rows}).encode())
+    assert found is not None
+    assert (found[1].key, found[1].fields) == ("b-1", {"id": "B-1", "kind": "boat", "used_by": "Mei, Sam"})
+    with pytest.raises(ImportFailure):
+        convert_bytes("two.json", json.dumps({"fleet": rows, "crews": rows}).encode())
+
+
 @pytest.mark.parametrize(
     "content", ['{"a": "some words of a text"}', '[{"a": 1, "b": 2}, {"a": 3, "b": 4}]', "[1", "[]"]
 )
