@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from unicodedata import numeric
 
 CODE = re.compile(r"\b(?=[\w./+-]{0,60}\d)(?=[\w./+-]{0,60}[A-Za-z])\w+(?:[-_./+]\w+)*")
 VERSION = re.compile(r"\bv\d+(?:\.\d+)*\b|\b\d+(?:\.\d+){2,}\b")
@@ -50,7 +51,8 @@ for _dimension, _names in {
     "length": "mm=0.001 cm=0.01 m=1 km=1000 metre=1 meter=1 inch=0.0254 ft=0.3048 µm=1e-6"
     " nm=1e-9 mile=1609.34 foot=0.3048 feet=0.3048",
     "mass": "mg=1e-6 g=0.001 kg=1 t=1000 gram=0.001 gramm=0.001 tonne=1000 lb=0.4536 µg=1e-9",
-    "volume": "ml=0.001 l=1 litre=1 liter=1 µl=1e-6",
+    "volume": "ml=0.001 l=1 litre=1 liter=1 µl=1e-6 cup=0.2366 tablespoon=0.01479 tbsp=0.01479 teaspoon=0.00493"
+    " tsp=0.00493 pint=0.4732 gallon=3.785",
     "temperature": "°c=1 celsius=1",
     "fahrenheit": "°f=1 f=1 fahrenheit=1",
     "share": "%=1 percent=1 prozent=1",
@@ -211,6 +213,7 @@ def _quantities(text: str) -> Iterator[Quantity]:
     text = _AND_A_HALF.sub(
         lambda found: str(NUMBER_WORDS.get(found[1].casefold(), found[1])).removesuffix(".0") + ".5", text
     )
+    text = _DEGREES.sub(" °", _MIXED.sub(_as_decimal, text))
     text = _POWER.sub(lambda found: f"{found[2]}{'²' if found[1][0] in 'sSqQ' else '³'}", text)
     text = _LASTING.sub(r"\1 \2 ", text)
     text = _THOUSANDS.sub(lambda found: f"{float(found[1]) * 1000:g}", text)
@@ -265,8 +268,18 @@ _POWER = re.compile(r"\b(square[ -]|cubic[ -]|sq\.? ?|quadrat|kubik)([^\W\d_]+?)
 _LASTING = re.compile(r"\b(ein|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf)"
                       r"(monat|jähr|wöch|täg|stünd|minüt)(?:ig|lich)\w*", re.I)  # fmt: skip
 _THOUSANDS = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d)?)[kK]\b(?![-./])")
-_PARTS = {"quarter": 4, "fifth": 5, "tenth": 10}
-_FRACTION = re.compile(rf"\b(one|two|three|four)[ -]({'|'.join(_PARTS)})s?\b(?= of\b(?! an?\b))", re.I)
+_PARTS = {"third": 3, "quarter": 4, "fifth": 5, "tenth": 10}
+_FRACTION = re.compile(rf"\b(one|two|three|four)[ -]({'|'.join(_PARTS)})s?\b(?:(?<=thirds)|(?= of\b(?! an?\b)))", re.I)
+_DEGREES = re.compile(
+    r"(?<=\d) ?(?:degrees? ?|deg\.? ?|(?:(?<= )|(?<=\d\d))(?=[CF]\b(?![+#.]\w)))(?=[CF]\b|celsius|fahrenheit)", re.I
+)
+_MIXED = re.compile(r"\b(?:(\d+) (?:and )?)?(\d)/(\d)\b(?=[ -][a-z])|(\d*) ?([¼½¾⅓⅔⅛⅜⅝⅞])")
+
+
+def _as_decimal(found: re.Match[str]) -> str:
+    """Return a number with a fraction in decimals: 1 1/2, 2¾."""
+    part = numeric(found[5]) if found[5] else float(found[2]) / max(1.0, float(found[3]))
+    return f"{float(found[1] or found[4] or 0) + part:.4g}"
 
 
 def _as_share(found: re.Match[str]) -> str:
@@ -297,7 +310,7 @@ def is_instance(quantity: Quantity, text: str, source: str) -> bool:
     """Return whether an amount is of one thing that a bound in the source is about, a 60 MB file, of over 50 MB; or
     what two of its amounts differ by."""
     is_difference, is_one = _told_as(quantity.text, text)
-    if _follows(quantity, text, source):
+    if _follows(quantity, text, source) or _same_bound(quantity, text, source):
         return True
     if is_difference:
         pairs = combinations(quantities(source)[:20], 2)
@@ -328,6 +341,17 @@ def _follows(quantity: Quantity, text: str, source: str) -> bool:
     if _TOTAL.search(text):
         found += map(sum, combinations(parts, 2))
     return any(abs(one - quantity.value) < 0.001 for one in found)
+
+
+def _same_bound(quantity: Quantity, text: str, source: str) -> bool:
+    """Return whether a number bounds what the source bounds by the next one: three or more, and more than two."""
+    number = re.escape(quantity.text)
+    least = re.search(rf"\bat ?least {number}\b|\b{number} or more\b", text, re.I) is not None
+    if quantity.dimension or not (least or re.search(rf"\bmore than {number}\b", text, re.I)):
+        return False
+    beside = r"\bmore than %s\b" if least else r"\bat ?least %s\b|\b%s or more\b"
+    others = [one for one in quantities(source) if one.value == quantity.value + (-1 if least else 1)]
+    return any(re.search(beside.replace("%s", re.escape(one.text)), source, re.I) for one in others)
 
 
 def _every_n(text: str) -> str:

@@ -36,13 +36,16 @@ from hive_agents.judging.clauses import numbered_nouns
 from hive_agents.judging.german import is_german
 from hive_agents.judging.items import items_differ
 from hive_agents.judging.meaning import differences
+from hive_agents.judging.pairs import counts_differ
 from hive_agents.judging.passages import (
     STOP,
     TOKEN,
     WORD,
     PassageText,
+    alike,
     bare,
     is_of_country,
+    led_sentences,
     mentions,
     normal,
     of_week,
@@ -53,7 +56,7 @@ from hive_agents.judging.passages import (
     stems,
 )
 from hive_agents.judging.sections import defaults_differ, sections_differ
-from hive_agents.judging.tables import alike, comparisons_differ, rows_differ
+from hive_agents.judging.tables import comparisons_differ, rows_differ
 
 MOST = 1_000
 """The characters of a claim that are read: its model may have been told to write anything."""
@@ -79,20 +82,23 @@ def slips(claim: str, passages: Sequence[str]) -> list[Slip]:
     >>> [slip.kind for slip in slips("The K-21 must not be closed after 30 hours.", [passage])]
     ['unit', 'token', 'negation']
     """
-    claim, source = _US_DOLLARS.sub("USD", claim[:MOST]), read("\n\n".join(passage[: 8 * MOST] for passage in passages))
+    claim = _TWICE.sub(r"\1", _US_DOLLARS.sub("USD", claim[:MOST]))
+    source = read(_TWICE.sub(r"\1", "\n\n".join(passage[: 8 * MOST] for passage in passages)))
     if bare(claim) in map(bare, source.sentences):
         return []  # it is quoted
     found = [*_dates(claim, source), *_numbers(claim, source), *_tokens(claim, source)]
-    for differ in (rows_differ, comparisons_differ, sections_differ, defaults_differ, items_differ):
+    for differ in (counts_differ, rows_differ, comparisons_differ, sections_differ, defaults_differ, items_differ):
         found += [Slip(*one) for one in differ(claim, source)]
     found += [*_keyed(claim, source), *_descriptions(claim, source), *_aligned(claim, source)]
     said = {slip.text for slip in found}
-    told = [sentence for sentence in source.sentences if not sentence.endswith("?")]  # a question tells nothing
+    sentences = [one for one in led_sentences(source.text) if not one.endswith("?")]  # a question tells nothing
     found += [slip for slip in (*_elsewhere(claim, source), *_quoted(claim, source)) if slip.text not in said]
-    return list(dict.fromkeys([*found, *(Slip(*one) for one in differences(claim, told))]))
+    return list(dict.fromkeys([*found, *(Slip(*one) for one in differences(claim, sentences))]))
 
 
 _US_DOLLARS = re.compile(r"\bUS(?:[ -]dollars?\b|\$)")
+_TWICE = re.compile(rf"\b({'|'.join(NUMBER_WORDS)}) \(\d+\)", re.I)
+"""A number in words and in digits: eleven (11) members."""
 _SPAN = re.compile(rf"\b({MONTH})\s*(?:to|until|till|through|and|-|–)\s*({MONTH})\b", re.I)
 
 
@@ -122,8 +128,6 @@ def _numbers(claim: str, source: PassageText) -> Iterator[Slip]:
         if mine.vague or any(mine.same(other) for other in source.amounts):
             continue
         bare = [other for other in source.amounts if other.value == mine.value]
-        if mine.text.casefold() in source.tokens and not bare:
-            continue
         if "." in mine.text and re.search(rf"(?<![\w.]){re.escape(mine.text)}[a-z]\d", source.text):
             continue  # 9.0 of 9.0p1
         if _instance(mine, claim, source) or any(
@@ -131,8 +135,6 @@ def _numbers(claim: str, source: PassageText) -> Iterator[Slip]:
             for count, between in times_per(claim)
             for often in rates(source.text)
         ):
-            continue
-        if bare and mine.dimension is not None and any(other.dimension is None and not other.vague for other in bare):
             continue
         yield Slip("unit" if bare else "number", mine.text)
 
@@ -156,14 +158,17 @@ def _tokens(claim: str, source: PassageText) -> Iterator[Slip]:
         name = token[0].isupper() and not is_german(claim) and (first is None or found.start() != first.start())
         if not (digits or inner or name) or plain in source.tokens | MONTHS.keys() | spelled_out(claim, source):
             continue
-        is_known = plain in NUMBER_WORDS | UNITS or plain in ORDINALS or is_of_country(plain, source)
+        is_known = (
+            plain in NUMBER_WORDS | UNITS or f"°{plain}" in UNITS or plain in ORDINALS or is_of_country(plain, source)
+        )
         if not digits and (is_known or of_week(plain.removesuffix("s")) & source.tokens):
             continue
         parts = [part for part in re.split(r"[-_./:]", plain) if part]
         if not digits and all(part in source.tokens or part.removesuffix("s") in source.tokens for part in parts):
             continue
         letters = "".join(sign for sign in plain if sign.isalnum())
-        if not digits and (f"{letters}s" in source.tokens or letters.removesuffix("s") in source.tokens):
+        written = rf"(?<![^\W_]){letters.removesuffix('s')}(?:s|v?\d+)?(?![^\W_])"  # IP, of IPv4
+        if not digits and re.search(written, source.text, re.I):
             continue
         if digits and (_joined(letters, source) or _version(plain, source)):
             continue

@@ -39,12 +39,13 @@ _SUBJECT = re.compile(
 _PRONOUN = re.compile(r"^(?:it|they)\b")
 _MODAL = re.compile(r"\b(?:must|may|can|need|do|does|shall|should)(?: not)?\b")
 _AUXILIARY = re.compile(r"\b(?:must|may|can|shall|should|is|are|was|were)\b")
+_PREDICATE = re.compile(r"(?:acceptable|ok(?:ay)?)$")
 _PARTICIPLE = re.compile(r"(?:not|\w+ed|kept|made|sold|sent|lost|held|paid|built|written|given|taken)\b")
 
 
 @dataclass(frozen=True)
 class Clause:
-    """A clause with its sentence, both as `plain` returns them; a row of a table has no sentence."""
+    """A clause with its sentence, both as `plain` returns them; a row of a table and a head have no sentence."""
 
     text: str
     sentence: str = ""
@@ -64,19 +65,8 @@ class Clause:
 
     @cached_property
     def _duty(self) -> tuple[str | None, int]:
-        return next(((name, said.end()) for name, said in self._duties.items()), (None, 0))
-
-    @cached_property
-    def _duties(self) -> dict[str, re.Match[str]]:
-        return {name: said for name, pattern in _tables().duties if (said := pattern.search(self.text))}
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether it permits one thing and forbids another: may be added, but is never removed."""
-        if not {"forbidden", "permitted"} <= self._duties.keys():
-            return False
-        one, other = sorted((self._duties["forbidden"], self._duties["permitted"]), key=re.Match.start)
-        return one.end() < other.start()
+        said = ((name, pattern.search(self.text)) for name, pattern in _tables().duties)
+        return next(((name, found.end()) for name, found in said if found), (None, 0))
 
     @property
     def duty(self) -> str | None:
@@ -85,8 +75,9 @@ class Clause:
 
     @cached_property
     def act(self) -> str | None:
-        """The first word that means something after what states the duty."""
-        return next(iter(Clause(self.text[self._duty[1] :]).content), None) if self.duty else None
+        """The first word that means something after what states the duty; none where that is said of a thing: is ok."""
+        before, after = self.text[: self._duty[1]], self.text[self._duty[1] :]
+        return next(iter(Clause(after).content), None) if self.duty and not _PREDICATE.search(before) else None
 
 
 @dataclass(frozen=True)
@@ -114,10 +105,14 @@ class Clauses:
 
     def is_close(self, claim: Clause, clause: Clause) -> bool:
         """Return whether a claim and a clause share enough for a difference between them to be one of the same."""
+        return self._fit(claim, clause) >= CLOSE
+
+    def _fit(self, claim: Clause, clause: Clause) -> float:
+        """Return the share of a claim's weight that a clause has, and half of that of the clause's."""
         shared = claim.stems & clause.stems
         against = {one for one in claim.stems - shared if opposites(one) & clause.stems}
         common = self.weight(shared | against)
-        return common / (self.weight(claim.stems) or 1.0) + common / (self.weight(clause.stems) or 1.0) / 2 >= CLOSE
+        return common / (self.weight(claim.stems) or 1.0) + common / (self.weight(clause.stems) or 1.0) / 2
 
     def covers(self, claim: Clause, share: float) -> bool:
         """Return whether a sentence has that share of what a claim says."""
@@ -126,17 +121,6 @@ class Clauses:
         for each in self.clauses:
             told.setdefault(each.sentence, set()).update(each.stems & claim.stems)
         return any(self.weight(stems) >= least for stems in told.values())
-
-    def requires(self, claim: Clause, other: Clause) -> bool:
-        """Return whether a clause says what a claim does with the same duty, as nearly as another clause."""
-        least = 0.8 * self.weight(other.stems & claim.stems)
-        return any(
-            each.duty == claim.duty
-            and claim.act in (each.stems if other.act != claim.act else [each.act])
-            and self.weight(each.stems & claim.stems) >= least
-            for each in self.clauses
-            if claim.act
-        )
 
     def on_act(self, claim: Clause, near: Collection[Clause]) -> list[Clause]:
         """Return the clauses that speak most of a claim, of those that have what it says may, or must, be done; none
@@ -170,6 +154,9 @@ class Clauses:
             if best >= 0.8 * most:
                 found |= {clause: None for score, clause in scored if score >= max(ALIKE, best - 0.03)}
             most = best
+        fit = {clause: self._fit(claim, clause) for clause in found}
+        least = 0.75 * max(fit.values(), default=0.0)
+        found = {one: None for one in found if fit[one] >= least or numbers.intersection(one.words)}
         told = {clause.sentence for clause in found}
         found |= {
             each: None
@@ -190,7 +177,7 @@ def source_of(sentences: tuple[str, ...]) -> Clauses:
         text = _PRONOUN.sub(subject, text) if subject else text
         named = _SUBJECT.match(text)
         subject = named[1] if named else subject if _PRONOUN.match(text) else ""
-        row = sentence.count("|") > 1
+        row = sentence.count("|") > 1 or sentence.startswith("#")
         found += [Clause(plain(sentence.replace("|", " ")))] if row else clauses(text)
     stems = {one for each in found for one in each.stems}
     weights = {one: log(1 + len(found) / sum(one in each.stems for each in found)) for one in stems}

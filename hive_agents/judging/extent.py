@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from hive_agents.judging.amounts import NUMBER_WORDS, UNITS, quantities
+from hive_agents.judging.amounts import NUMBER_WORDS, UNITS
 from hive_agents.judging.clauses import WORDS, Clause, Clauses, function_words, is_thing, meaning
 from hive_agents.judging.passages import STOP
 from hive_agents.judging.polarity import UNDER
@@ -25,6 +25,7 @@ _ONE_OF = re.compile(r"\b(?:one|any|some) of (?:the|those|these|its|their) (\w+)
 _NARROWING = frozenset("over above under below that which who whose with without until from since".split())
 _ONLY = re.compile(r"\b(?:only|except|just|atmost|alone|no other|not)\b")
 _MAY = re.compile(r"((?:[\w'’-]+ ){1,5}?)(?:may|can|must|should)(?! not\b) (.+)")
+_SPARED = re.compile(r"\b(?:unless|except)\b")
 _FORMERLY = re.compile(r"\W*(?:before|previously|formerly|until now|in the past|so far),? ")
 CONDITION = re.compile(r"\b(?:only )?(?:if|unless|except|provided(?: that)?)\b|\bonly (?:when|with|after|where)\b")
 _PART = re.compile(r"[,;] |\bbut\b|\band (?=(?:is|are|has|have|can|may|must|will|does|needs?)\b)")
@@ -37,6 +38,8 @@ def extent(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
         chosen = found[0] in _PERSONS and re.search(r"\b(?:who|for \w+s)\b", clause.text)
         if found[0] not in clause.text and not _UNIVERSAL.search(clause.text) and (limited or chosen):
             yield "quantity", found[0]
+    if "never" in claim.words and _SPARED.search(clause.sentence) and not CONDITION.search(claim.sentence):
+        yield "condition", "never"
     if (one := _ONE_OF.search(claim.text)) and not _ONE_OF.search(clause.text):
         every = re.search(r"\ball (?:of )?(?:the |those |these |its |their )?(\w+)", clause.text)
         if every and meaning(every[1]) == meaning(one[1]):
@@ -58,7 +61,7 @@ def extent(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     for found in re.finditer(r"\b(all|every|each|both)\b(?: of)?(?=((?: [^\W_]+(?:['’]s)?){0,6}))", claim.text):
         named = [word for word in WORDS.findall(found[2]) if word not in STOP][: 2 if found[1] == "all" else 1]
         nouns = {meaning(word) for word in named if is_thing(word)}
-        if re.search(r"\b(?:no|not|none)\b", claim.text[: found.start()]):
+        if found[1] in clause.words or re.search(r"\b(?:no|not|none)\b", claim.text[: found.start()]):
             continue
         limits = [_limit(clause, at, found[1]) for at, word in enumerate(clause.words) if meaning(word) in nouns]
         if limits and all(limits):
@@ -73,6 +76,7 @@ def _limit(clause: Clause, at: int, extent: str) -> bool:
     if extent == "both":  # it may join two sentences
         return any(map(LIMITED.fullmatch, ahead))
     narrowed = at + 1 < len(clause.words) and clause.words[at + 1] in _NARROWING
+    narrowed = narrowed or "only" in clause.words[:at]
     counted = narrowed or any(
         ((word in NUMBER_WORDS or word.isdigit()) and before != "the") or LIMITED.fullmatch(word)
         for before, word in pairwise(("", *ahead))
@@ -95,9 +99,6 @@ def only(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
         if _ONLY.search(other.sentence) or (_only_under(one) and UNDER.search(other.text)):
             continue
         said = next(Clause(part) for part in _PART.split(one.text) if "only" in part)
-        within = re.search(r"\bonly [^,;.]{0,60}?\b(?:of|in|within|during) ([^,;.]*)", said.text)
-        if within and any(mine.same(theirs) for mine in quantities(within[1]) for theirs in quantities(other.text)):
-            continue  # "in the last 9 days" is only there
         shared = len(said.stems & other.stems)
         spoken = one is claim or shared > 1 or 2 * shared >= len(said.stems)
         if spoken and (one is claim or meaning(lone[1]) not in other.stems):
@@ -105,7 +106,7 @@ def only(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     every = re.search(r"\b(?:all|every|each|any)\b (?:of |the )*(?:[^\W\d_]+ )?([^\W\d_]+)", clause.text)
     if "only" in claim.words and every and meaning(every[1]) in claim.stems and not _UNIVERSAL.search(claim.text):
         yield "quantity", "only"
-    joined = Clause(clause.text.partition(" and ")[2]).stems
+    joined = Clause(" ".join(re.split(r" (?:and|or) ", clause.text)[1:])).stems
     under = _only_under(claim) and UNDER.search(clause.text)
     if (
         "only" in claim.words

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hive_agents.judging.amounts import NUMBER_WORDS
-from hive_agents.judging.passages import PassageText, mentions, normal
+from hive_agents.judging.passages import PassageText, is_term, mentions, normal, stems
 
 _ITEM = re.compile(
     r"\s*(?:[-*+•]|\d{1,2}[.)])\s+([*_`\"]{0,4})(?=\S*[^\W\d_])([^\W_][\w.:/-]{1,39})([*_`\"]{0,4})(?!\w)(.*)"
@@ -53,6 +53,7 @@ def items_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
     """
     named = [item for item in _items(source.text) if mentions(claim, item.name)
              or mentions(claim, re.sub(r"[_-]", " ", item.name))]  # fmt: skip
+    named = named or _likest(claim, source.text)
     if len({item.name for item in named}) != 1:
         return
     item = next((one for one in named if _DEFAULT.search(one.text)), named[0])
@@ -70,6 +71,14 @@ def items_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
         yield from (("row", one) for one in _rivals(claim, about, *defaults))
 
 
+def _likest(claim: str, text: str) -> list[_Item]:
+    """Return the item that tells most of a claim, where no other tells nearly as much."""
+    said = stems(claim)
+    scored = sorted(((len(said & stems(item.text)), place) for place, item in enumerate(_items(text))), reverse=True)
+    clear = len(scored) > 1 and scored[0][0] >= max(0.7 * len(said), scored[1][0] + 1)
+    return [_items(text)[scored[0][1]]] if clear else []
+
+
 def _rivals(claim: str, about: str, default: str) -> Iterator[str]:
     """Yield the value that a claim has in the place of a default: a switch's other side, or another number."""
     said = [word for word in re.findall(r"-?[^\W_](?:[\w.%:/-]*[\w%])?", claim) if not mentions(about, word.strip("-"))]
@@ -78,7 +87,7 @@ def _rivals(claim: str, about: str, default: str) -> Iterator[str]:
         if len(sides) == 1 and _SWITCH[default] not in sides:
             yield next(iter(sides.values()))
     elif (number := _number(default)) is not None:
-        others = {word: value for word in said if (value := _number(normal(word))) is not None}
+        others = {word: value for word in said if word != "once" and (value := _number(normal(word))) is not None}
         if others and number not in others.values():
             yield next(iter(others))
 
@@ -93,7 +102,8 @@ def _items(text: str) -> list[_Item]:
     sections."""
     found: list[_Item] = []
     indent, section = 0, None
-    for line in text.splitlines():
+    lines = text.splitlines()
+    for place, line in enumerate(lines):
         if line.startswith("#"):
             head, indent = _HEAD.match(line), 1_000
             section = len(found) if head and (head[1] or _IDENTIFIER.match(head[2])) else None
@@ -103,6 +113,9 @@ def _items(text: str) -> list[_Item]:
         deep = len(line) - len(line.lstrip())
         if section is not None:
             found[section] = _Item(found[section].name, f"{found[section].text} {line.strip()}")
+        elif is_term(lines, place) and _IDENTIFIER.match(line.strip()):
+            found.append(_Item(line.strip(), ""))
+            indent = deep
         elif begins and bool(begins[1]) is bool(begins[3]) and (begins[1] or _IDENTIFIER.match(begins[2])):
             found.append(_Item(begins[2].rstrip(".:"), begins[4]))
             indent = deep

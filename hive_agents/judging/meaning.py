@@ -32,7 +32,7 @@ from hive_agents.judging.extent import (
     past,
     under_another,
 )
-from hive_agents.judging.pairs import amounts_differ, crossed
+from hive_agents.judging.pairs import amounts_differ, crossed, outside
 from hive_agents.judging.passages import STOP, stem
 from hive_agents.judging.polarity import UNDER, aside, denied, denied_more, negations
 from hive_agents.judging.roles import contrast, following, roles_differ, turned_round
@@ -85,6 +85,7 @@ def differences(claim: str, sentences: Sequence[str]) -> Iterator[tuple[str, str
             told = _told_otherwise(main, [each for each in source.nearest(main) if _tells(main, each, source)], source)
         if told is not None:
             yield told
+        yield from _told_flatly(one, source)
         yield from _told_later(one, source)
         yield from excluded(one, source)
         yield from of_some(one, source)
@@ -136,6 +137,17 @@ def _supported(claim: Clause, source: Clauses) -> bool:
     )
 
 
+def _told_flatly(claim: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
+    """Yield the duty of the claim where a whole sentence says the opposite of what the claim begins with."""
+    if CONDITION.search(claim.text) or UNDER.search(claim.text):
+        return
+    for clause in source.clauses if claim.duty and len(claim.content) > 1 else ():
+        alone = clause.text == clause.sentence.strip(" .") and clause.text[-1] != ":" and not UNDER.search(clause.text)
+        same = clause.stems <= claim.stems and clause.content[:1] == claim.content[:1]
+        if alone and same and {claim.duty, clause.duty} == {"forbidden", "permitted"}:
+            yield "negation", str(claim.duty)
+
+
 def _told_later(claim: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
     """Yield what comes first by the claim, and by two clauses of the source, one after the other, then."""
     order = _order(claim)
@@ -170,13 +182,14 @@ def _contradictions(claim: Clause, clause: Clause, source: Clauses) -> Iterator[
         told = f"{excepted.strip()}, wh" in clause.sentence  # "except the last, which may"
         differs = told or bool(_opposed(claim, rule)) or negations(claim, rule) % 2 == 1
         listed = _LISTED.search(clause.sentence) is not None
-        if (spared <= claim.stems or "even" in claim.words or listed) and covered and not differs:
+        if (spared <= claim.stems or {"even", "all", "every"} & {*claim.words} or listed) and covered and not differs:
             yield "condition", "except"
         return
     if source.is_close(claim, clause):
         yield from _turned(claim, clause, source, opposed, both)
     yield from amounts_differ(claim, clause, source)
-    yield from condition(claim, clause, source)
+    if claim.words[0] != "not":
+        yield from condition(claim, clause, source)
     yield from extent(claim, clause)
     yield from only(claim, clause)
     yield from past(claim, clause, source)
@@ -200,7 +213,7 @@ def _turned(
     more = 0 if _MENDED.match(clause.text) else more  # "fixes the early end", and "doesn't end early any more"
     partial = all(LIMITED.search(one.text) for one in (claim, clause)) and not opposed  # "most don't" and "some do"
     more = 0 if partial else more
-    bound, within = _bounds(claim, clause), _bounds(_over(claim), _over(clause))
+    bound, within = _bounds(claim, clause) or outside(claim, clause), _bounds(_over(claim), _over(clause))
     if more and not opposed and (within or _apart(claim, clause, source)):
         more = 0  # "less than 48 hours before, you don't" and "at least 48 hours in advance"
     cool = claim.duty == "required" and clause.duty == "forbidden" and not negations(claim)  # and "not while hot"
@@ -211,7 +224,7 @@ def _turned(
         same = not act or act == told or (act in clause.stems and (duties != {"required", "permitted"} or not told))
         if same and not _is_free(claim, clause, source, both):
             yield "negation", f"{claim.duty}"
-    elif not unclear and (bool(opposed) + more) % 2 and (len(opposed) < 2 or _parallel(claim, clause, opposed)):
+    elif not unclear and (bool(opposed) + more) % 2 and len(opposed) < 2:
         yield "negation", " ".join(opposed) or "not"
     if (strength := _strengths(claim)) and (other := _strengths(clause)):
         yield from (("negation", said) for act, said in strength.items() if other.get(act, said) != said)
@@ -258,15 +271,13 @@ def _is_free(claim: Clause, clause: Clause, source: Clauses, both: bool) -> bool
     after = source.after(clause)
     duties = (claim.duty, clause.duty)
     return (
-        claim.is_mixed
-        or (_FAR.search(claim.text) is not None and _NEAR.search(clause.text) is not None)
+        (_FAR.search(claim.text) is not None and _NEAR.search(clause.text) is not None)
         or bool("exception" in after.words and after.stems & claim.stems - clause.stems)
         or bool(duties == ("required", "permitted") and _WITHIN.search(clause.text) and _WITHIN.search(claim.text))
         or (clause.duty == "required" and "without" in claim.words)
         or (claim.duty == "forbidden" and "only" in clause.words[:2] and not {*clause.content[:1]} & claim.stems)
         or (duties == ("forbidden", "permitted") and negations(clause) > both)
         or (duties == ("permitted", "forbidden") and negations(claim) > both)
-        or source.requires(claim, clause)
     )
 
 
@@ -279,16 +290,6 @@ def _strengths(clause: Clause) -> dict[str, str]:
 
 def _bases_of(places: set[int], clause: Clause) -> set[str]:
     return {base for base, place in _bases(clause).items() if place in places}
-
-
-def _parallel(claim: Clause, clause: Clause, opposed: list[str]) -> bool:
-    """Return whether each of the opposites stands before the same word: higher torque and lower heat, the other way."""
-    mine, theirs = _bases(claim), _bases(clause)
-    return all(
-        any(following(claim, mine[base])[:1] == following(clause, theirs[other])[:1] != []
-            for other in opposites(base) & theirs.keys())
-        for base in opposed
-    )  # fmt: skip
 
 
 def _opposed(claim: Clause, clause: Clause) -> list[str]:

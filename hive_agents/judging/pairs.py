@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import permutations
 
-from hive_agents.judging.amounts import ORDINALS, UNITS, Quantity, is_instance, quantities
+from hive_agents.judging.amounts import ORDINALS, UNITS, Quantity, is_instance, quantities, rates
 from hive_agents.judging.clauses import NUMBER_STEMS, WORDS, Clause, Clauses, is_thing, meaning, opposites
-from hive_agents.judging.passages import STOP
+from hive_agents.judging.passages import STOP, PassageText, stem, stems
 from hive_agents.judging.polarity import negations
 
 _SEGMENT = re.compile(r"[,;:]\s+(?:(?:and|but|while|whereas|or) )?|\s(?:and|but|while|whereas|or)\s")
@@ -17,10 +18,11 @@ _ASIDE = re.compile(r"\([^()]{1,80}\)")
 _SOON = re.compile(r"\b(?:immediately|instantly|at once|right away|straight away|without delay)\b")
 _LATER = re.compile(r"\b(?:wait|waits|waited|after)\b[^,;.]{0,40}")
 _SPAN = re.compile(
-    r"\b(first|last|next|same|previous|few|several) (?:few )?(minute|hour|day|week|month|quarter|year)s?\b"
+    r"\b(first|last|next|same|previous|few|several) (?:few )?(?:business |working |calendar )?"
+    r"(minute|hour|day|week|month|quarter|year)s?\b"
 )
 _ORDINAL = rf"{'|'.join(ORDINALS)}|\d+(?:st|nd|rd|th)"
-_ONE_WORD = re.compile(r"\b(?!\w+ty-)[a-z]+-(?!(?:second|minute|hour|day|week|month|year)s?\b)(?=[a-z])")
+_ONE_WORD = re.compile(r"\b(?!\w+ty-)[a-z]+-(?!(?:third|second|minute|hour|day|week|month|year)s?\b)(?=[a-z])")
 _BOUNDLESS = re.compile(r"\bunlimited\b|\b(?:without|no) (?:any )?limits?\b|\bany (?:number|amount)\b")
 _ADDED = re.compile(
     r"(?:(?:those|that|the ones?|once|twice|\w+ times?|\d[\d.,]*) )?(?:on|in|for|with|at|from|to|during)\b"
@@ -57,11 +59,11 @@ def _amounts(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     theirs = [(_counted(one, clause.text), one) for one in quantities(clause.text)]
     around = [(_owner(one, beside), one) for one in quantities(beside)]
 
-    of_a_sort = Counter(one.dimension for one in quantities(mine))
+    of_a_sort, often = Counter(one.dimension for one in quantities(mine)), rates(clause.sentence)
     for one in dict.fromkeys(quantities(mine)):
         alone = one.dimension is not None and of_a_sort[one.dimension] == 1
         what = _counted(one, claim.text)
-        told = any(one.same(other) for _, other in around) or (one.vague and not alone)
+        told = any(one.same(other) for _, other in around) or (one.vague and not alone) or often & rates(one.text)
         if not told and any(what & of for of, _ in theirs):
             yield ("unit" if one.dimension else "number"), one.text
         own = [other for of, other in around if alone and other.dimension == one.dimension and of & claim.stems]
@@ -219,5 +221,46 @@ def crossed(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
 def _phrases(text: str) -> list[tuple[str, frozenset[str]]]:
     """Return the prepositions of a text, each with the words that follow it."""
     parts = _PREPOSITION.split(text)
-    return [(word, frozenset(Clause(after).content[0 if word else -1 :]))
+    return [(word, frozenset(Clause(after).content[0 if word else -2 :]))
             for word, after in zip(["", *parts[1::2]], parts[::2], strict=True)]  # fmt: skip
+
+
+def counts_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
+    """Yield numbers of things that the source counts, and never so: nine members."""
+    mine = {one: thing for one in quantities(claim) if (thing := _thing_of(one, claim))[1] and not one.vague}
+    nouns = {noun for _, noun in mine.values()}
+    near = [(one, nouns & stems(one)) for one in source.sentences if nouns & stems(one)]
+    said = {(*_thing_of(one, text), one) for text, _ in near for one in quantities(text)}
+    bare = [(one, having) for text, having in near for one in quantities(text) if not _thing_of(one, text)[1]]
+    for number, (kind, noun) in mine.items():
+        of_noun = [(other, sort) for sort, what, other in said if what == noun]
+        of_kind = [other for other, sort in of_noun if kind and sort in (kind, "")] or [other for other, _ in of_noun]
+        loose = len(of_kind) == len(of_noun) and any(noun in having and number.same(one) for one, having in bare)
+        told = loose or any(map(number.same, of_kind))
+        if of_kind and not told and not any(is_instance(number, claim, one) for one in source.sentences):
+            yield "number", number.text
+
+
+@lru_cache(maxsize=2_000)
+def _thing_of(one: Quantity, text: str) -> tuple[str, str]:
+    """Return the last two words of what a number counts, Gold members; empty ones where it counts nothing."""
+    after = re.search(rf"(?<![\w.,-]){re.escape(one.text)} ((?:[^\W\d_][\w-]* ){{0,3}}?[^\W\d_]{{2,}}s)\b", text)
+    words = after[1].casefold().split() if after and one.dimension is None else []
+    between = re.search(rf"\bbetween {re.escape(one.text)}\b", text, re.I)
+    if between or not words or STOP & {*words} or words[-1] in ("times", "degrees"):
+        return "", ""
+    return stem(words[-2]) if len(words) > 1 else "", stem(words[-1])
+
+
+def outside(claim: Clause, clause: Clause) -> str | None:
+    """Return a bound of the claim that leaves out all but an end of a range in the clause: at most 3 g, of 3 to 5 g."""
+    for low, high in _RANGE.findall(clause.text):
+        sorts = {one.dimension for one in quantities(clause.text) if one.text == high}
+        for one in quantities(claim.text):
+            sign = {low: "atmost", high: "atleast"}.get(one.text)
+            if sign and one.dimension in sorts and re.search(rf"\b{sign} {re.escape(one.text)}\b", claim.text):
+                return f"{sign} {one.text}"
+    return None
+
+
+_RANGE = re.compile(r"(?<![\w.,-])(\d+(?:\.\d+)?)(?: ?[-–] ?| to )(\d+(?:\.\d+)?)\b")

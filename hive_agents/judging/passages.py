@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,6 +13,7 @@ TOKEN = re.compile(r"[^\W_]+(?:[-_./:+][^\W_]+)*\+*", re.U)
 _BEGINS = re.compile(r"[|#>*•·▪◦‣–—-]|\d{1,2}[.)]\s")
 _KEYED = re.compile(r"(?:[*•·▪◦‣–—-]\s+)?(?=[^\W_])((?:(?!\s[–—-]\s)[^|.:;]){2,60}?)\s*(:|\s[–—-])\s+(\S[^|]*)")
 """A line that says something of what it begins with: Lid: 3 kg."""
+_LINK = re.compile(r"\[([^][]+)\]\([^()\s]+\)")
 _SPLIT = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9ÄÖÜ“\"'`])|\n+")
 WORD = re.compile(r"[^\W\d_]+(?:['’][a-z]+)?")
 
@@ -48,12 +49,55 @@ class HeadedRow:
 
 @lru_cache(maxsize=64)
 def read(text: str) -> PassageText:
-    text = _unwrapped(text)
+    text = _unwrapped(_LINK.sub(r"\1", text))
     rows = tuple(_table_rows(text))
     dates = tuple(dates_in(text))
     sentences = tuple(part for part in (part.strip() for part in _SPLIT.split(text)) if part)
     return PassageText(text, frozenset(normal(token) for token in TOKEN.findall(text)), quantities(text), dates,
                    sentences, rows)  # fmt: skip
+
+
+def led_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text, an item of a list led by the words that introduce the list.
+
+    >>> list(led_sentences("Guests may not bring:\\n- dogs\\n- boats"))
+    ['Guests may not bring:', 'Guests may not bring dogs', 'Guests may not bring boats']
+    """
+    leads: list[tuple[int, bool, str]] = []
+    lines = text.splitlines()
+    for place, line in enumerate(lines):
+        depth, item = _depth(line), _ITEM.match(line)
+        if line.strip():
+            leads = [lead for lead in leads if depth > lead[0] or (depth == lead[0] and item and not lead[1])]
+        said = [part.strip() for part in _SPLIT.split(line[item.end() :] if item else line) if part.strip()]
+        under = leads[-1][2] if leads else ""
+        if under and _TERM.fullmatch(under):
+            said = [f"{under} {one}" for one in said]
+        elif under and item and said and said[0].count(" ") < 20 and not _WHOLE.search(said[0]):
+            said[0] = f"{under} {said[0]}"
+        yield from said
+        if said and (lead := said[-1].strip("*_ ")).endswith(":") and lead.count(" ") > 1:
+            leads.append((depth, item is not None, lead[:-1]))
+        elif is_term(lines, place):
+            leads.append((depth, True, line.strip()))
+
+
+_WHOLE = re.compile(r"\b(?:is|are|was|were|has|have|must|may|can|shall|should|will)\b")
+"""What a sentence has, and an item that a list's introduction goes on in hasn't."""
+_TERM = re.compile(r"[^\W\d][\w.-]*(?: [\w.-]+)?")
+
+
+def is_term(lines: Sequence[str], place: int) -> bool:
+    """Return whether a line has nothing but a term that the deeper lines below it explain."""
+    below = place + 1 < len(lines) and _depth(lines[place + 1]) > _depth(lines[place])
+    return below and _TERM.fullmatch(lines[place].strip()) is not None
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+_ITEM = re.compile(r"\s*(?:[-*+•·▪◦‣–—]|\d{1,2}[.)])\s+(?:\(?[a-z]{1,4}[.)]\s+)?(?!\|)")
 
 
 def _unwrapped(text: str) -> str:
@@ -65,7 +109,8 @@ def _unwrapped(text: str) -> str:
     for place, line in enumerate(whole):
         bare = line.strip()
         begins = _BEGINS.match(bare) or place in keyed or (place and _is_full(whole, place))
-        if is_open and bare and not begins and (in_item or not line[:1].isspace()):
+        level = place and _depth(line) == _depth(whole[place - 1])
+        if is_open and bare and not begins and (in_item or level or not line[:1].isspace()):
             lines[-1] += f" {bare}"
         else:
             lines.append(line)
@@ -94,11 +139,17 @@ def stem(word: str) -> str:
     if word.endswith(("ies", "ied", "ily")) and len(word) > 4:
         word = word[:-3] + "y"
     for ending in ("ingly", "edly", "ings", "ing", "ed", "es", "s", "ly", "e"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and (ending != "s" or not word.endswith("ous")):
             found = word[: -len(ending)]
             doubled = ending in ("ing", "ed") and len(found) > 3 and found[-1] == found[-2] and found[-1] in "bdgmnprt"
             return found[:-1] if doubled else found
     return word
+
+
+def alike(stems: Collection[str], others: Collection[str]) -> bool:
+    """Return whether a word is among the others, or begins as one of them does: weight and weighs."""
+    return any(stem == other or (len(stem) > 4 and len(other) > 4 and stem[:5] == other[:5])
+               for stem in stems for other in others)  # fmt: skip
 
 
 def _is_full(lines: Sequence[str], place: int) -> bool:

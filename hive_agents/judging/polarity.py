@@ -62,8 +62,7 @@ def denied_more(claim: Clause, clause: Clause, opposed: list[str], source: Claus
                 if not agreed and one is not claim and _each_denied(one, place) & other.stems:
                     return 1
                 last = Clause(_PART.split(" ".join(one.words[:place]))[-1]).stems  # "fines are not"
-                compared = after and re.search(rf"\bthan (?:\w+ )?{re.escape(after[0])}", other.text)
-                if after and (after[0] in denied(other) or f"un{after[0]}" in other.stems or compared):
+                if after and (after[0] in denied(other) or f"un{after[0]}" in other.stems):
                     continue
                 elsewhere = one is claim and any(each in source.stems for each in set(after[1:2]) - other.stems)
                 if not agreed and not elsewhere and (after[0] in other.stems if after else last & other.stems):

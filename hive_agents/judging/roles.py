@@ -12,6 +12,7 @@ from hive_agents.judging.passages import STOP
 from hive_agents.judging.polarity import UNDER
 
 PLACES = frozenset("the a an of by to with for from in on at into their its his her your".split())
+_ARTICLES = frozenset("the a an".split())
 _INSIDE = {"in": "outside", "inside": "outside", "within": "outside", "outside": "in"}
 _TURNED = {"in": "out", "out": "in", "on": "off", "off": "on", "up": "down", "down": "up"}
 _WHAT = frozenset("by to from with into for in on of".split())
@@ -156,16 +157,6 @@ def _exchanged(mine: list[str], theirs: list[str]) -> tuple[list[str], list[str]
     return None
 
 
-def _switched(clause: Clause) -> tuple[set[str], set[str]]:
-    """Return the words before each "on", and each "off", that ends what is said: turn the light off."""
-    found: dict[str, set[str]] = {"on": set(), "off": set()}
-    for place, word in enumerate(clause.words):
-        after = clause.words[place + 1] if place + 1 < len(clause.words) else "and"
-        if word in found and after in function_words() - PLACES | {"again"}:
-            found[word].update(meaning(each) for each in clause.words[max(0, place - 4) : place] if each not in STOP)
-    return found["on"], found["off"]
-
-
 def _doer(clause: Clause, place: int) -> str:
     return clause.words[place - 1] if place else ""
 
@@ -193,10 +184,6 @@ def turned_round(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
         what = following(claim, place)[:1]
         if (_INSIDE.get(word, ""), *what) in led and (word, *what) not in led:
             yield "negation", " ".join((word, *what))
-    (on, off), (was_on, was_off) = (_switched(each) for each in (claim, clause))
-    for told, against, same in ((on, was_off, was_on), (off, was_on, was_off)):
-        if len(told & against) > 1 and len(told & same) < 2:
-            yield "negation", " ".join(sorted(told & against))
 
 
 def _turned(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
@@ -271,17 +258,19 @@ def _led_by(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[st
     """Yield what the claim begins with, where the clause says the same without it, and the source begins with it to
     tell something else: basalt traps gas."""
     word = next(iter(claim.content), "")
-    leads = word in map(meaning, claim.words[: 1 + (claim.words[0] in PLACES)])
+    leads = word in map(meaning, claim.words[: 1 + (claim.words[0] in _ARTICLES)])
     told = claim.stems - {word}
     theirs = next(iter(clause.content), "")
     ordered = any(each.words[1:2] and each.words[1] in PLACES for each in (claim, clause))  # turn on the light
     ordered = ordered or "only" in clause.words[:2]
+    leads = leads and not claim.words[0].endswith("ing")  # using it is no thing
     if not leads or ordered or not is_thing(word) or _known(word, clause) or clause.words[0] in _POINTING:
         return
     if len(told & clause.stems) < 2 or (theirs in told and (theirs not in claim.content[1:2] or _acts(theirs, claim))):
         return
     shared = source.weight(told & clause.stems) / source.weight(told)
-    own = [source.weight(told & each.stems) / source.weight(told) for each in source.clauses if word in each.stems]
+    own = [source.weight(told & each.stems) / source.weight(told) for each in source.clauses
+           if word in each.stems and each.sentence]  # fmt: skip
     begins = any(word in each.content[:1] for each in source.clauses)
     if own and shared >= (0.75 if begins else 0.9) and max(own) < (0.5 if begins else 0.35):
         yield "role", word

@@ -40,9 +40,6 @@ def sections_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]
     for date in dates_in(rest):
         if any(date.within(other) for other in theirs) and not any(date.within(other) for other in mine):
             yield "date", date.text
-    for amount in (one for one in quantities(rest) if not one.vague):
-        if any(map(amount.same, quantities(others))) and not any(map(amount.same, quantities(own))):
-            yield "row", amount.text
     for found in (*CODE.finditer(rest), *_CAPITALS.finditer(rest)):
         if not is_measure(found[0]) and mentions(others, found[0]) and not mentions(own, found[0]):
             yield "row", found[0]

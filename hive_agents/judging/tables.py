@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from hive_agents.judging.amounts import CODE, VERSION, Quantity, is_measure, quantities, rates
 from hive_agents.judging.meaning import LESS, MORE
-from hive_agents.judging.passages import STOP, HeadedRow, PassageText, mentions, prose_of, stem, stems
+from hive_agents.judging.passages import STOP, HeadedRow, PassageText, alike, mentions, prose_of, stem, stems
 
 _LETTERS = re.compile(r"[^\W_]+")
 _CODED = re.compile(r"(?=\w*[^\W\d_])(?=\w*\d)\w+")
@@ -198,9 +198,3 @@ def _amount(cell: str) -> Quantity | None:
 def _worded(cell: str) -> bool:
     """Return whether a cell is no mere number: words, or a version."""
     return VERSION.fullmatch(cell) is not None or (any(map(str.isalpha, cell)) and _amount(cell) is None)
-
-
-def alike(stems: set[str], others: set[str]) -> bool:
-    """Return whether a word is among the others, or begins as one of them does: weight and weighs."""
-    return any(stem == other or (len(stem) > 4 and len(other) > 4 and stem[:5] == other[:5])
-               for stem in stems for other in others)  # fmt: skip
