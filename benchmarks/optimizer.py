@@ -36,12 +36,25 @@ from hive_agents import RetrievalConfig, Workspace
 from hive_agents.evaluation import evaluate, load_golden
 from hive_agents.evaluation.splits import HASHED, split
 from hive_agents.evaluation.statistics import paired_difference, spent_alpha
+from hive_agents.index import HALF_LIFE, AnyIndex
 from hive_agents.optimizer.certify import certify_on_holdout
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.optimizer.selection import Candidate, step
 from hive_agents.optimizer.session import OptimizerSession
-from hive_agents.optimizer.space import LEVERS, apply, changes_from, filterable_values, in_words, parsed, random_edit
+from hive_agents.optimizer.space import (
+    BOOSTED,
+    HALF_LIVES,
+    LEVERS,
+    Edit,
+    apply,
+    changes_from,
+    date_fields,
+    filterable_values,
+    in_words,
+    needs_model,
+    parsed,
+)
 from hive_agents.ranking.check import stored_from
 from hive_agents.ranking.semantics import check_semantics
 
@@ -61,6 +74,28 @@ class Outcome:
     changes: int
     words: str
     seconds: float
+
+
+def random_edit(rng: random.Random, index: AnyIndex) -> Edit:
+    """Return a random point of the space, uniform over the values of each lever; half of the levers stay unchanged.
+
+    Without an embedding model, the point needs none.
+    """
+    values: list[tuple[str, Any]] = [(path, rng.choice(grid)) for path, grid in LEVERS.items() if rng.random() < 0.5]
+    if index.embedding_model is None:
+        values = [(path, value) for path, value in values if not needs_model(path, value)]
+    if dict(values).get("retrieval.method", "hybrid") == "hybrid":
+        values.append(("dynamic_k.enabled", rng.random() < 0.5))
+    for field, categories in filterable_values(index).items():
+        if rng.random() < 0.25:
+            some = sorted(rng.sample(categories, rng.randint(1, len(categories) - 1)))
+            values.append((f"filters.{field}", {"not": some} if rng.random() < 0.5 else some))
+        if rng.random() < 0.15:
+            values.append((f"boosts.{field}", {rng.choice(categories): rng.choice(BOOSTED)}))
+    for field in date_fields(index):
+        if rng.random() < 0.15:
+            values.append((f"boosts.{field}", {HALF_LIFE: rng.choice(HALF_LIVES)}))
+    return Edit(tuple(values), "random", "random search")
 
 
 def outcome(

@@ -307,7 +307,7 @@ def _may_look_deeper(session: TurnSession, state: TurnState) -> bool:
     assert session.found.search is not None
     if session.gate.fault is not None:
         return False
-    full = any(len(lane.chunks) >= state["depth"] for lane in session.found.search.lanes.values())
+    full = any(len(lane.chunks) >= state["depth"] for lane in session.found.search.of.lanes.values())
     return decision_of(state).route == "documents.search" and full and state["depth"] < session.index.n_chunks
 
 
@@ -328,13 +328,13 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
     def measured() -> list[float | None]:
         if session.index.embedding_model is None or not len(chunks) or session.by_words:
             return [None] * len(positions)
-        return list(session.index.vector_scores(search.query, chunks).tolist())
+        return list(session.index.vector_scores(search.of.text, chunks).tolist())
 
     from hive_agents.ranking import name_shares
 
     cosines = session.despite_outage(measured)
     # A row or an option that the question names may be opposed to it by meaning.
-    named = name_shares(session.index, search.query, chunks) >= 1 if not reranked else np.zeros(len(chunks), np.bool_)
+    named = name_shares(session.index, search.of.text, chunks) >= 1 if not reranked else np.zeros(len(chunks), np.bool_)
     index = session.index
     results: list[Result] = []
     seen: set[str] = set()
@@ -356,7 +356,7 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
         )
     results = results[: session.settings.top_k]
     if state["decision"]["route"] == "documents.search":
-        return [*_by_best_passage(session, search.query, results[:PASSAGES]), *results[PASSAGES:]]
+        return [*_by_best_passage(session, search.of.text, results[:PASSAGES]), *results[PASSAGES:]]
     return results
 
 

@@ -148,7 +148,7 @@ def _searched(
         started = time.perf_counter()
         (search,) = engine.run_on(scope, [query.query], config)
         seconds = time.perf_counter() - started
-        lanes = {name: tuple(scope.chunk_ids(lane.chunks)) for name, lane in search.lanes.items()}
+        lanes = {name: tuple(scope.chunk_ids(lane.chunks)) for name, lane in search.of.lanes.items()}
         side = EngineSide(tuple(scope.chunk_ids(search.returned[:DEPTH])), lanes)
         chunks = search.returned[: golden.k]
         documents, chunk_ids = scope.documents_of(chunks), scope.chunk_ids(chunks)

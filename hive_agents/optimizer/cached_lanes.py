@@ -28,6 +28,8 @@ from hive_agents.index import (
     padded,
 )
 from hive_agents.models.embedding import Recent
+from hive_agents.optimizer.budget import SearchBudget
+from hive_agents.optimizer.relevance_table import RelevanceTable
 from hive_agents.ranking import (
     Floats,
     IntArray,
@@ -37,6 +39,7 @@ from hive_agents.ranking import (
     floor_of,
     is_answered,
     name_shares,
+    pipeline,
     stages,
 )
 
@@ -148,11 +151,21 @@ class CachedLanes:
     Not for several threads.
     """
 
-    def __init__(self, engine: SearchEngine, golden: GoldenSet, reader: Principal | None, shares: int) -> None:
-        """`shares` is the number of pools whose names' shares are kept."""
+    def __init__(
+        self,
+        engine: SearchEngine,
+        golden: GoldenSet,
+        reader: Principal | None,
+        shares: int,
+        budget: SearchBudget | None,
+    ) -> None:
+        """`shares` is the number of pools whose names' shares are kept; requests of a reranker ask `budget` first."""
         self.index = engine.index(golden.collection)
-        self._n = len(golden)
+        self._n, self._budget = len(golden), budget
+        self._relevance = RelevanceTable(engine, self.index, golden.texts)
         self._groups = _groups(self.index, golden, Scopes(engine.workspace, reader))
+        places = {row: (group, place) for group in self._groups for place, row in enumerate(group.rows)}
+        self._places = [places[row] for row in range(self._n)]
         self._deep_keyword: Recent[tuple[BM25Params, int], list[IntArray]] = Recent(_LANES)
         self._deep_vector: list[_Ranked] | None = None
         self._keyword: Recent[tuple[FilterKey, BM25Params], IntArray] = Recent(_LANES)
@@ -160,7 +173,7 @@ class CachedLanes:
         self._lifts: Recent[LanePool, Floats] = Recent(shares)
         self._answered: Recent[tuple[FilterKey, BM25Params, int], Mask] = Recent(_LANES)
         self._chunk_terms: Recent[int, frozenset[str]] = Recent(_CHUNKS)
-        self._query_terms = [frozenset(terms(text, self.language)) for text in golden.texts]
+        self._query_terms = [frozenset(terms(text, self.index.language)) for text in golden.texts]
 
     @property
     def vectors(self) -> bool:
@@ -173,6 +186,13 @@ class CachedLanes:
     def vector(self, key: FilterKey) -> tuple[IntArray, Floats]:
         """Return the chunks of the vector lane, and each query's best cosine, -inf for an empty lane."""
         return self._vector.get(key, lambda: self._ranked_vector(key))
+
+    def nearest(self, config: RetrievalConfig) -> Floats:
+        return self.vector(filter_key(config))[1]
+
+    def relevance(self, chunks: IntArray, inside: Mask, config: RetrievalConfig) -> tuple[Floats, Floats]:
+        first = inside & (np.arange(chunks.shape[1]) < config.rerank.candidates)
+        return self._relevance.of(chunks, first, self._budget)
 
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: IntArray) -> Floats:
         """Return the boosts' factor of each chunk in the scope of its row's query, in the shape of `chunks`.
@@ -198,11 +218,8 @@ class CachedLanes:
 
     def name_shares(self, pool: LanePool, params: BM25Params) -> Floats:
         def computed() -> Floats:
-            shares = np.zeros(pool.chunks.shape)
-            for group in self._groups:
-                for place, row in enumerate(group.rows):
-                    shares[row] = group.name_shares(place, pool.chunks[row], params)
-            return shares
+            rows = zip(self._places, pool.chunks, strict=True)
+            return np.array([group.name_shares(place, chunks, params) for (group, place), chunks in rows])
 
         return self._lifts.get(pool, computed)
 
@@ -210,11 +227,8 @@ class CachedLanes:
         params, lane = config.bm25.params, self._first_by_words(config)
 
         def computed() -> Mask:
-            answered = np.zeros(self._n, np.bool_)
-            for group in self._groups:
-                for place, row in enumerate(group.rows):
-                    answered[row] = group.answered(place, lane[row], params)
-            return answered
+            rows = zip(self._places, lane, strict=True)
+            return np.array([group.answered(place, first, params) for (group, place), first in rows])
 
         return self._answered.get((filter_key(config), params, lane.shape[1]), computed)
 
@@ -226,15 +240,11 @@ class CachedLanes:
         return worded
 
     def _first_by_words(self, config: RetrievalConfig) -> IntArray:
-        depth = stages.worded_depth(config) if config.retrieval.keyword else 0
+        depth = pipeline.worded_depth(config) if config.retrieval.keyword else 0
         return self.keyword(filter_key(config), config.bm25.params)[:, :depth]
 
     def _terms_of(self, chunk: int) -> frozenset[str]:
-        return self._chunk_terms.get(chunk, lambda: stages.terms_of(self.index.rows([chunk])[0], self.language))
-
-    @property
-    def language(self) -> str:
-        return self.index.language
+        return self._chunk_terms.get(chunk, lambda: stages.terms_of(self.index.rows([chunk])[0], self.index.language))
 
     @cached_property
     def floors(self) -> Floats:

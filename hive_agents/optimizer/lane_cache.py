@@ -1,8 +1,8 @@
 """Evaluation of configs without searches: rankings that were computed once are fused, cut and scored.
 
-A lane's ranking depends on filters and, for BM25, on its parameters; all later steps (weights, rrf_k, candidates,
-boosts, per_document, dynamic-k, top_k, abstention) are arithmetic over ranks, done here for all queries at once; a
-reranker scores each query and chunk once. The result equals the engine's bit for bit.
+A lane's ranking depends on filters and, for BM25, on its parameters; all later steps are those of `ranking.pipeline`,
+taken here for all queries at once; a reranker scores each query and chunk once. The result equals the engine's bit for
+bit.
 """
 
 from __future__ import annotations
@@ -20,28 +20,22 @@ from hive_agents.index import BM25Params
 from hive_agents.models.embedding import Recent
 from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH, CachedLanes, FilterKey, filter_key
-from hive_agents.optimizer.relevance_table import RelevanceTable
 from hive_agents.ranking import (
     Floats,
+    Fused,
     IntArray,
     LanePool,
     Lists,
     RetrievalConfig,
     SearchEngine,
-    best_columns,
     joined,
-    multiplied,
-    settings,
-    stages,
+    pipeline,
 )
 
-_POOLS, _PLAIN, _FUSED, _SCORES = 256, 64, 256, 1024
+_POOLS, _PLAIN, _LISTS, _SCORES = 256, 64, 256, 1024
 """Sizes of the caches, two sweeps' worth: computing what the last sweep had costs more than everything else."""
 _CELLS = 16_000_000
 """The most cells of all cached pools; with many queries fewer pools are cached."""
-
-_PREFIX, _THINNED_PREFIX = 16, 48
-"""How many places of a fused list are ordered, mostly enough for scoring; more where chunks are dropped."""
 
 _PoolKey = tuple[FilterKey, BM25Params, int, int]
 
@@ -99,13 +93,16 @@ class LaneCache:
         """With a `reader` only what they may view is searched."""
         self.golden, self.budget = golden, budget
         most = max(8, _CELLS // (2 * MAX_DEPTH * max(1, len(golden))))
-        self.lanes = CachedLanes(engine, golden, reader, min(_PLAIN, most))
-        self._index = self.lanes.index
-        self._relevance = RelevanceTable(engine, self._index, golden.texts)
+        self.lanes = CachedLanes(engine, golden, reader, min(_PLAIN, most), budget)
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self.doc_ids)}
         self._pools: Recent[_PoolKey, LanePool] = Recent(min(_POOLS, most))
-        self._plain: Recent[tuple[_PoolKey, object], tuple[Floats, IntArray]] = Recent(min(_PLAIN, most))
-        self._fused: Recent[tuple[object, ...], _Judged] = Recent(_FUSED)
+        lists: Recent[object, pipeline.RankingState] = Recent(_LISTS)
+        self._kept = {
+            "fusion": Recent[object, pipeline.RankingState](min(_PLAIN, most)),
+            "order": lists,
+            "per_document": lists,
+        }
+        self._judged: Recent[Lists, _Judged] = Recent(_LISTS)
         self._scores: Recent[tuple[object, ...], Scores] = Recent(_SCORES)
 
     def evaluate(self, config: RetrievalConfig) -> Scores:
@@ -115,16 +112,12 @@ class LaneCache:
         if not len(self.golden):
             none = np.empty(0)
             return Scores(none, none, np.empty(0, np.int64), none, none, none, none)
-        retrieval, dynamic = config.retrieval, config.dynamic_k
-        abstain = (config.abstain.enabled, config.abstain.min_cosine, config.abstain.unless_all_words)
-        cut = (retrieval.top_k, retrieval.per_document, *abstain)
-        cliff = (dynamic.gap_threshold_factor, dynamic.min_results, config.max_results) if dynamic.enabled else ()
-        key = (self._used_pool(config), _fusion(config), self._weighing(config), *cut, *cliff)
+        key = self._used_pool(config), pipeline.settings(config, self.lanes.index.language)
         return self._scores.get(key, lambda: self._scored(config))
 
     def _scored(self, config: RetrievalConfig) -> Scores:
         k = self.golden.k
-        judged, returned = self._cut(config, self._used_pool(config), max(config.retrieval.top_k, k))
+        _, judged, returned = self._ranked(config, self._used_pool(config), k)
         counted, seconds = _within(judged, returned), judged.lists.seconds
         # Summed in order of rank, as the metric does.
         gained = (counted * self._discounts[: counted.shape[1]]).cumsum(axis=1)[:, -1]
@@ -139,7 +132,7 @@ class LaneCache:
 
     def relevant_returned(self, config: RetrievalConfig) -> int:
         """Return the number of relevant documents within k over all queries. Costs no budget."""
-        judged, returned = self._cut(config, self._used_pool(config), max(config.retrieval.top_k, self.golden.k))
+        _, judged, returned = self._ranked(config, self._used_pool(config), self.golden.k)
         return int((_within(judged, returned) > 0).sum())
 
     def _normalized(self, gained: Floats, returned: IntArray) -> Floats:
@@ -168,12 +161,11 @@ class LaneCache:
         Ranks in a lane that the config doesn't use are included.
         """
         pool_key = filter_key(config), config.bm25.params, MAX_DEPTH, MAX_DEPTH
-        judged, returned = self._cut(config, pool_key, max(config.retrieval.top_k, self.golden.k, depth or 0))
-        pool, lists = self._pool(pool_key), judged.lists
+        fused, judged, returned = self._ranked(config, pool_key, max(self.golden.k, depth or 0))
         keyword, vector = (
-            np.take_along_axis(lane, lists.order, axis=1).astype(np.int64) for lane in (pool.keyword, pool.vector)
+            np.take_along_axis(lane, judged.lists.order, axis=1).astype(np.int64) for lane in fused.ranks
         )
-        return Ranked(lists.documents, judged.labels, keyword, vector, returned)
+        return Ranked(judged.lists.documents, judged.labels, keyword, vector, returned)
 
     @cached_property
     def _discounts(self) -> Floats:
@@ -195,44 +187,20 @@ class LaneCache:
     @cached_property
     def doc_ids(self) -> list[str]:
         """The doc_id of each document number."""
-        return self._index.doc_ids()
+        return self.lanes.index.doc_ids()
 
     def number_of(self, doc_id: str) -> int:
         """Return the document number that `Ranked.documents` uses; -2 for a document that isn't indexed."""
         return self._doc_numbers.get(doc_id, -2)
 
-    def _cut(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> tuple[_Judged, IntArray]:
-        """Return the lists, of `wanted` columns or more where there are as many, and the length of each."""
+    def _ranked(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> tuple[Fused, _Judged, IntArray]:
+        """Return fused rankings, their lists, right in their first `wanted` places, and the length of each."""
         if config.retrieval.candidates > MAX_DEPTH:
             raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
-        most = config.retrieval.per_document
-        width = max(_PREFIX if most is None else _THINNED_PREFIX, wanted)
-        key = (pool_key, _fusion(config), self._weighing(config), width, most)
-        judged = self._fused.get(key, lambda: self._judge(self._listed(config, pool_key, width, wanted)))
-        returned = judged.lists.lengths(config)
-        if stages.needs_nearness(config):
-            _, nearest = self.lanes.vector(pool_key[0])
-            returned = np.where(stages.silent(self.lanes, nearest, config), 0, returned)
-        return judged, returned
-
-    def _listed(self, config: RetrievalConfig, pool_key: _PoolKey, width: int, wanted: int) -> Lists:
-        """Return the thinned lists, complete in their first `wanted` places."""
-        pool = self._pool(pool_key)
-        plain, available = self._plain.get((pool_key, _fusion(config)), lambda: stages.fused_scores(pool, config))
-        scores = multiplied(plain, self.lanes, pool, config)
-        width = max(width, config.rerank.candidates) if config.rerank.enabled else width
-        while True:
-            order = best_columns(scores, width)
-            places = order + np.arange(0, scores.size, scores.shape[1])[:, None]
-            chunks = pool.chunks.take(places)
-            lists = Lists(order, scores.take(places), available, self._index.document_numbers(chunks))
-            if config.rerank.enabled:
-                first = np.arange(chunks.shape[1]) < np.minimum(available, config.rerank.candidates)[:, None]
-                lists = lists.reranked(*self._relevance.of(chunks, first, self.budget))
-            lists = lists.at_most(config.retrieval.per_document).above(config.rerank)
-            if not ((lists.available < wanted) & (available > width)).any():
-                return lists
-            width *= 4  # more may follow the prefix
+        pooled = pipeline.RankingState(self._pool(pool_key), config.retrieval.candidates)
+        wanted, steps = max(wanted, config.retrieval.top_k), pipeline.STEPS
+        state = pipeline.run(pooled, self.lanes, config, steps, wanted=wanted, kept=self._kept, pool=pool_key)
+        return state.fused, self._judged.get(state.lists, lambda: self._judge(state.lists)), state.lengths
 
     def _judge(self, lists: Lists) -> _Judged:
         k, (columns_of, table) = self.golden.k, self._judgements
@@ -263,11 +231,6 @@ class LaneCache:
                 table[row, columns[number]] = label
         return columns, table
 
-    def _weighing(self, config: RetrievalConfig) -> tuple[object, ...]:
-        """Return the settings that change the order of fused scores, as a key."""
-        rerank = (config.rerank.candidates, config.rerank.floor) if config.rerank.enabled else None
-        return *settings(config, self.lanes.language), rerank
-
     def _pool(self, key: _PoolKey) -> LanePool:
         filters, params, *depths = key
 
@@ -282,9 +245,3 @@ def _within(judged: _Judged, returned: IntArray) -> NDArray[np.int8]:
     """Return the labels of each list's first k places, 0 for repeated documents and after the list's end."""
     inside = np.arange(judged.counted.shape[1])[None, :] < returned[:, None]
     return np.where(inside, judged.counted, np.int8(0))
-
-
-def _fusion(config: RetrievalConfig) -> tuple[object, ...]:
-    """Return the settings that decide the fused scores of a pool, as a key."""
-    retrieval, weights = config.retrieval, config.retrieval.weights
-    return retrieval.method, retrieval.candidates, retrieval.rrf_k, weights.keyword, weights.vector

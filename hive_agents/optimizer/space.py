@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import Any, Literal
 
 from hive_agents.base import HiveError
@@ -173,7 +172,7 @@ def sweep(config: RetrievalConfig, index: AnyIndex, *, reranker: bool = False) -
     for path, values in LEVERS.items():
         for value in values:
             edit: list[tuple[str, Any]] = [(path, value)]
-            if index.embedding_model is None and _needs_vectors(path, value):
+            if index.embedding_model is None and needs_model(path, value):
                 continue
             if path.startswith("dynamic_k."):
                 if not hybrid:
@@ -225,7 +224,7 @@ def _may_hide(field: FieldSchema, before: Any, value: Any) -> bool:
     return set(value["not"]) - hidden <= {*field.may_hide}
 
 
-def _needs_vectors(path: str, value: Any) -> bool:
+def needs_model(path: str, value: Any) -> bool:
     """Return whether a search with this value takes an embedding model."""
     if path == "retrieval.method":
         return bool(value != "keyword")
@@ -275,28 +274,6 @@ def _passes(condition: Any, value: str) -> bool:
     if isinstance(condition, dict):
         return value not in condition.get("not", ())
     return condition is None or value in (condition if isinstance(condition, list) else (condition,))
-
-
-def random_edit(rng: Random, index: AnyIndex) -> Edit:
-    """Return a random point of the space, uniform over the values of each lever; half of the levers stay unchanged.
-
-    Without an embedding model, the point needs none.
-    """
-    values: list[tuple[str, Any]] = [(path, rng.choice(grid)) for path, grid in LEVERS.items() if rng.random() < 0.5]
-    if index.embedding_model is None:
-        values = [(path, value) for path, value in values if not _needs_vectors(path, value)]
-    if dict(values).get("retrieval.method", "hybrid") == "hybrid":
-        values.append(("dynamic_k.enabled", rng.random() < 0.5))
-    for field, categories in filterable_values(index).items():
-        if rng.random() < 0.25:
-            some = sorted(rng.sample(categories, rng.randint(1, len(categories) - 1)))
-            values.append((f"filters.{field}", {"not": some} if rng.random() < 0.5 else some))
-        if rng.random() < 0.15:
-            values.append((f"boosts.{field}", {rng.choice(categories): rng.choice(BOOSTED)}))
-    for field in date_fields(index):
-        if rng.random() < 0.15:
-            values.append((f"boosts.{field}", {HALF_LIFE: rng.choice(HALF_LIVES)}))
-    return Edit(tuple(values), "random", "random search")
 
 
 def filterable_values(index: AnyIndex) -> dict[str, list[str]]:

@@ -1,8 +1,7 @@
 """Search over a workspace's documents: `SearchEngine.search(query, config) -> Ranking`.
 
 It builds on the store and files, and hides nothing: `access` decides who may view what before it calls. A new step of a
-search goes to `stages`, a factor of scores to `factors`, each with its key in `config`, a new lane to `lanes`, a new
-embedder or reranker to `providers`.
+search goes to `pipeline`, a factor of scores to `factors`, each with its key in `config`.
 """
 
 import lazy_loader

@@ -1,4 +1,5 @@
 from . import (
+    pipeline as pipeline,
     stages as stages,
 )
 from .adaptive import (
@@ -46,14 +47,12 @@ from .explain import (
 )
 from .factors import (
     FACTORS as FACTORS,
-    multiplied as multiplied,
-    settings as settings,
 )
 from .fusion import (
     Floats as Floats,
+    Fused as Fused,
     IntArray as IntArray,
     LanePool as LanePool,
-    best_columns as best_columns,
     joined as joined,
 )
 from .hits import (
@@ -68,11 +67,13 @@ from .lift import (
     idf as idf,
     name_shares as name_shares,
 )
+from .pipeline import (
+    needs_vectors as needs_vectors,
+)
 from .silence import (
     floor_of as floor_of,
     is_answered as is_answered,
 )
 from .stages import (
     Search as Search,
-    needs_vectors as needs_vectors,
 )

@@ -15,7 +15,8 @@ import numpy as np
 from hive_agents.index import Lane, LaneIndex, Mask
 from hive_agents.ranking.config import RetrievalConfig
 from hive_agents.ranking.engine import SearchEngine
-from hive_agents.ranking.stages import Search, admitted, fuse, needs_vectors, require_words
+from hive_agents.ranking.pipeline import needs_vectors
+from hive_agents.ranking.stages import Search, admitted, fuse, require_words
 
 Branch = Literal["filter_first", "rank_then_filter"]
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.ranking.config import Rerank, RetrievalConfig
+from hive_agents.ranking.config import RetrievalConfig
 from hive_agents.ranking.fusion import Floats, IntArray, rank_step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lists:
-    """Rankings in progress, best first, shape `(n, depth)`; `order` has the columns of a pool.
+    """Rankings in progress, best first, shape `(n, depth)`; `order` has the places of a fused ranking.
 
     `scores` are the fused ones. `relevance` is -inf for chunks that weren't reranked, `seconds` what that took a row.
     `available` counts all candidates of each row, shape `(n,)`; columns after them are undefined.
@@ -46,19 +46,16 @@ class Lists:
         columns = np.argsort(-relevance, axis=1, kind="stable")
         return replace(self, relevance=relevance, seconds=seconds)._reordered(columns, self.available)
 
-    def at_most(self, per_document: int | None) -> Lists:
+    def at_most(self, per_document: int) -> Lists:
         """Return the lists with so many chunks of a document at most; dropped ones move after the others."""
-        if per_document is None:
-            return self
         # Places after the candidates must not count as occurrences: each gets a document number of its own.
         documents = np.where(self.inside, self.documents, -1 - np.arange(self.order.shape[1])[None, :])
-        return self._only(self.inside & (occurrences(documents) < per_document))
+        return self.only(occurrences(documents) < per_document)
 
-    def above(self, rerank: Rerank) -> Lists:
+    def above(self, floor: float) -> Lists:
         """Return the lists without chunks of a relevance below the floor, which move after the others."""
-        if not rerank.enabled or rerank.floor is None or self.relevance is None:
-            return self
-        return self._only(self.inside & ((self.relevance >= rerank.floor) | np.isneginf(self.relevance)))
+        known = self.relevance
+        return self if known is None else self.only((known >= floor) | np.isneginf(known))
 
     def lengths(self, config: RetrievalConfig) -> IntArray:
         """Return the length of each list, by dynamic-k and `top_k`; shape `(n,)`."""
@@ -75,8 +72,10 @@ class Lists:
             rrf_k=retrieval.rrf_k,
         )
 
-    def _only(self, mask: NDArray[np.bool_]) -> Lists:
-        return self._reordered(np.argsort(~mask, axis=1, kind="stable"), mask.sum(axis=1))
+    def only(self, mask: NDArray[np.bool_]) -> Lists:
+        """Return the lists with these of their places; the others move after them."""
+        left = self.inside & mask
+        return self._reordered(np.argsort(~left, axis=1, kind="stable"), left.sum(axis=1))
 
     def _reordered(self, columns: IntArray, available: IntArray) -> Lists:
         rows = np.arange(len(columns))[:, None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,7 +18,8 @@ from hive_agents.models.embedding import Reranker, providers
 from hive_agents.ranking.config import RetrievalConfig, find_config
 from hive_agents.ranking.deployed import active_config
 from hive_agents.ranking.hits import Ranking, present
-from hive_agents.ranking.stages import Search, finish, rerank, retrieve, retrieve_many
+from hive_agents.ranking.pipeline import RERANK, run
+from hive_agents.ranking.stages import Search, finish, retrieve, retrieve_many
 from hive_agents.workspace import Workspace
 
 T = TypeVar("T")
@@ -165,10 +167,17 @@ class SearchEngine:
         *,
         allowed: Callable[[Sequence[str]], Collection[str]] | None = None,
     ) -> Search:
-        """As `stages.rerank`, with the configured reranker. Raises: HIVE-214 without one."""
+        """Return the same candidates with the first `rerank.candidates` in order of relevance, the others behind them.
+
+        `allowed` gets doc_ids and returns those whose text may be sent to the reranker; it is called at most once for
+        each `rerank.candidates` candidates. The others are skipped: they stay behind, without relevance.
+
+        Raises: HIVE-214 without a reranker.
+        """
         if search.cut.reason == "abstain":
             return search
-        return rerank(index, search, config, self.required_reranker, allowed=allowed)
+        of = replace(search.of, index=index, reranker=self.required_reranker, allowed=allowed)
+        return replace(search, state=run(search.state, of, config, RERANK))
 
     @property
     def required_reranker(self) -> Reranker:

@@ -57,7 +57,7 @@ def _explained(
     candidates = search.fused.chunks
     # Names are those of the chunks that were ranked; a boost is the document's, also where none was.
     own = candidates[np.isin(candidates, chunks)] if np.isin(candidates, chunks).any() else chunks
-    pool, of = joined(own[None], own[None, :0]), OneQuery(index, query, own[:0])
+    pool, of = joined(own[None], own[None, :0]), OneQuery(index, query, {}, own[:0])
     on = [factor for factor in FACTORS if len(chunks) and factor.setting(config, index.language) is not None]
     factors = {factor.fact: float(factor.factors(of, pool, config).max()) for factor in on}
     fused = next((place for place, chunk in enumerate(candidates.tolist(), start=1) if chunk in own_chunks), None)

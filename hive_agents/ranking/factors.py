@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from hive_agents.base import HiveError
-from hive_agents.index import AnyIndex, BM25Params, ChunkFactors, Mask, boost_key
+from hive_agents.index import AnyIndex, BM25Params, ChunkFactors, LaneIndex, Mask, boost_key
 from hive_agents.ranking.config import RetrievalConfig
-from hive_agents.ranking.fusion import Floats, LanePool
+from hive_agents.ranking.fusion import Floats, IntArray, LanePool
 from hive_agents.ranking.lift import lift_weight
 
 
@@ -26,8 +26,8 @@ class Queries(ChunkFactors, Protocol):
     """
 
     @property
-    def language(self) -> str:
-        """The name of the index's analyzer."""
+    def index(self) -> LaneIndex:
+        """The index whose chunks they are."""
 
     @property
     def floors(self) -> Floats:
@@ -36,11 +36,20 @@ class Queries(ChunkFactors, Protocol):
     def name_shares(self, pool: LanePool, params: BM25Params) -> Floats:
         """Return the names' share of each of a pool's chunks: see `ranking.lift`."""
 
+    def nearest(self, config: RetrievalConfig) -> Floats:
+        """Return each query's best cosine, -inf without one, shape `(n,)`."""
+
     def answered(self, config: RetrievalConfig) -> Mask:
         """Return which queries have a list whatever the cosines, shape `(n,)`: see `ranking.silence`."""
 
     def worded(self, config: RetrievalConfig, rows: Mask) -> Mask:
         """Return which of some queries have a chunk with all their words among the first, shape `(n,)`."""
+
+    def relevance(self, chunks: IntArray, inside: Mask, config: RetrievalConfig) -> tuple[Floats, Floats | None]:
+        """Return the reranker's score of the first chunks of each row that are `inside`, -inf of the others.
+
+        The other array has the seconds that each row took, if they are known.
+        """
 
 
 @dataclass(frozen=True)
@@ -49,8 +58,8 @@ class Factor:
 
     `setting`, of a config and an analyzer, is what decides the factors, None where it is off: equal ones act alike, so
     that caches go by them. `factors` are those of a pool's columns, shape `(n, w)`. `check` yields places in a config
-    with what is wrong there. `fact` and `told` are for explanations, `lost` says what any export does without it, and
-    `tried` has the values that the optimizer tries, by path.
+    with what is wrong there. `fact` and `told` are for explanations, `lost` says what an engine to export to
+    does without it, and `tried` has the values that the optimizer tries, by path.
     """
 
     block: str
@@ -58,7 +67,7 @@ class Factor:
     setting: Callable[[RetrievalConfig, str], Hashable | None]
     factors: Callable[[Queries, LanePool, RetrievalConfig], Floats]
     told: str
-    lost: str | None = None
+    lost: str = "it isn't known there: a list is what it is without it"
     tried: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     check: Callable[[AnyIndex, RetrievalConfig], Iterator[tuple[tuple[str, ...], HiveError]]] | None = None
 
@@ -104,21 +113,11 @@ FACTORS = (
         "lift",
         "lift",
         lambda config, analyzer: lift_weight(config, analyzer) or None,
-        lambda of, pool, config: 1.0 + lift_weight(config, of.language) * of.name_shares(pool, config.bm25.params),
+        lambda of, pool, config: (
+            1.0 + lift_weight(config, of.index.language) * of.name_shares(pool, config.bm25.params)
+        ),
         "lifted by {:.3g} for names of the question",
+        "names aren't lifted: a list stands in the order of its fused scores",
         tried={"lift.weight": (0.0, 0.5, 1.0, 2.0)},
     ),
 )
-
-
-def settings(config: RetrievalConfig, analyzer: str) -> tuple[Hashable | None, ...]:
-    """Return the setting of each factor."""
-    return tuple(factor.setting(config, analyzer) for factor in FACTORS)
-
-
-def multiplied(scores: Floats, of: Queries, pool: LanePool, config: RetrievalConfig) -> Floats:
-    """Return the candidates' scores multiplied by the factors that are on, one after the other, shape `(n, w)`."""
-    for factor in FACTORS:
-        if factor.setting(config, of.language) is not None:
-            scores = np.where(scores >= 0, scores * factor.factors(of, pool, config), scores)
-    return scores

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.index import ChunkNumbers
-
 Floats = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -23,11 +21,14 @@ _ABSENT = 1 << 62
 
 @dataclass(frozen=True)
 class Fused:
-    """One fused ranking, best first, ties by chunk number. A lane's rank is 0 where the chunk isn't in it."""
+    """Fused rankings, shape `(n, d)`, or one, `(d,)`: best first, ties by chunk number.
 
-    chunks: ChunkNumbers
+    `ranks` are those in the keyword and the vector lane, 0 where the chunk isn't in it.
+    """
+
+    chunks: IntArray
     scores: Floats
-    ranks: tuple[NDArray[Any], ...]
+    ranks: tuple[NDArray[Any], NDArray[Any]]
 
     def __len__(self) -> int:
         return len(self.chunks)

@@ -8,7 +8,6 @@ from typing import Any
 
 from hive_agents.index import LaneIndex
 from hive_agents.ranking.config import RetrievalConfig
-from hive_agents.ranking.distraction import disagreement
 from hive_agents.ranking.excerpts import row_excerpt
 from hive_agents.ranking.stages import Cut, Search
 
@@ -76,17 +75,15 @@ def present(index: LaneIndex, search: Search, config: RetrievalConfig) -> Rankin
     rows = index.rows(chunks)
     positions = search.order[: search.cut.at].tolist()
     scores = {
-        name: dict(zip(lane.chunks.tolist(), lane.scores.tolist(), strict=True)) for name, lane in search.lanes.items()
+        name: dict(zip(lane.chunks.tolist(), lane.scores.tolist(), strict=True))
+        for name, lane in search.of.lanes.items()
     }
-    ranks = dict(zip(search.lanes, search.fused.ranks, strict=True))
     detection = config.distraction_detection
     hits = []
     for rank, (position, chunk, row) in enumerate(zip(positions, chunks, rows, strict=True), start=1):
-        keyword, vector = (
-            int(ranks[name][position]) or None if name in ranks else None for name in ("keyword", "vector")
-        )
-        apart = disagreement(keyword, vector, config.retrieval.candidates) if len(ranks) == 2 else None
-        excerpt, section = row_excerpt(row, search.query, index.language)
+        keyword, vector = (int(ranks[position]) or None for ranks in search.fused.ranks)
+        apart = disagreement(keyword, vector, config.retrieval.candidates) if len(search.of.lanes) == 2 else None
+        excerpt, section = row_excerpt(row, search.of.text, index.language)
         hits.append(
             Hit(
                 rank=rank,
@@ -107,4 +104,15 @@ def present(index: LaneIndex, search: Search, config: RetrievalConfig) -> Rankin
                 text=row.text,
             )
         )
-    return Ranking(search.query, config.name, hits, search.cut)
+    return Ranking(search.of.text, config.name, hits, search.cut)
+
+
+def disagreement(keyword_rank: int | None, vector_rank: int | None, candidates: int) -> float:
+    """Return how far the lanes disagree: |r_bm25 - r_vector| / max(r_bm25, r_vector); a missing rank is candidates + 1.
+
+    >>> round(disagreement(2, 3, 100), 4), round(disagreement(1, 12, 100), 4), round(disagreement(1, None, 100), 4)
+    (0.3333, 0.9167, 0.9901)
+    """
+    a = keyword_rank or candidates + 1
+    b = vector_rank or candidates + 1
+    return abs(a - b) / max(a, b)

@@ -1,12 +1,13 @@
 """The stages of a search, one by one, so that a caller can put a permission gate between them.
 
-`retrieve` (lanes, RRF, boosts, abstention), `rerank`, `finish` (per_document, relevance floor, dynamic-k, top_k).
+`retrieve` (lanes and the steps up to abstention), `rerank`, `finish`: the steps are those of `ranking.pipeline`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -18,22 +19,10 @@ from hive_agents.documents import terms, words
 from hive_agents.index import BM25Params, ChunkNumbers, ChunkRow, Lane, LaneIndex, Mask
 from hive_agents.models.embedding import Reranker
 from hive_agents.ranking.config import RetrievalConfig
-from hive_agents.ranking.cutoff import Lists
-from hive_agents.ranking.factors import Queries, multiplied
-from hive_agents.ranking.fusion import (
-    Floats,
-    Fused,
-    IntArray,
-    LanePool,
-    best_columns,
-    joined,
-    rrf,
-)
+from hive_agents.ranking.fusion import Floats, Fused, IntArray, LanePool, joined
 from hive_agents.ranking.lift import name_shares
+from hive_agents.ranking.pipeline import FINISH, RETRIEVE, RankingState, needs_vectors, run, worded_depth
 from hive_agents.ranking.silence import floor_of, is_answered
-
-WORDED = 10
-"""Chunks of the keyword lane that are checked for having every word of the query."""
 
 CutReason = Literal["none", "top_k", "gap", "max_results", "floor", "exhausted", "abstain"]
 
@@ -46,17 +35,35 @@ class Cut:
     at: int
 
 
+_NO_LANE = Lane(np.empty(0, np.intp), np.empty(0, np.float32))
+
+
 @dataclass(frozen=True)
 class Search:
-    """A ranking in progress: all fused candidates, and those that are returned."""
+    """A ranking in progress of one query: all fused candidates, and those that are returned."""
 
-    query: str
-    lanes: dict[str, Lane]
-    fused: Fused
-    documents: NDArray[np.int64]  # the document's number, by position in `fused`
-    order: NDArray[np.intp]  # positions in `fused`, best first, after the stages so far
-    relevance: dict[int, float]  # by position in `fused`
+    of: OneQuery
+    state: RankingState
     cut: Cut
+
+    @cached_property
+    def fused(self) -> Fused:
+        keyword, vector = self.state.fused.ranks
+        return Fused(self.state.fused.chunks[0], self.state.fused.scores[0], (keyword[0], vector[0]))
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The positions in `fused`, best first, after the steps so far; none where the search abstains."""
+        return self.state.lists.order[0, : 0 if self.cut.reason == "abstain" else self.state.lists.available[0]]
+
+    @cached_property
+    def relevance(self) -> dict[int, float]:
+        """The reranker's scores, by position in `fused`."""
+        lists = self.state.lists
+        if lists.relevance is None:
+            return {}
+        pairs = zip(lists.order[0].tolist(), lists.relevance[0].tolist(), strict=True)
+        return {position: relevance for position, relevance in pairs if relevance != -np.inf}
 
     @property
     def returned(self) -> ChunkNumbers:
@@ -102,11 +109,6 @@ def retrieve_many(
     return [fuse(index, query, lanes, config) for query, lanes in zip(queries, by_query, strict=True)]
 
 
-def needs_vectors(config: RetrievalConfig) -> bool:
-    """Return whether a search by this config embeds its query."""
-    return config.retrieval.vector or needs_nearness(config)
-
-
 def require_words(query: str) -> None:
     """Raise HIVE-409 for a query without words, HIVE-105 for one that is too long."""
     require_short(query)
@@ -120,43 +122,27 @@ def admitted(index: LaneIndex, config: RetrievalConfig, within: Mask | None) -> 
     return within if mask is None else mask if within is None else mask & within
 
 
-def fused_scores(pool: LanePool, config: RetrievalConfig, candidates: int | None = None) -> tuple[Floats, IntArray]:
-    """Return `rrf` of a pool by a config; `candidates` replaces its own."""
-    retrieval = config.retrieval
-    lanes = ([pool.keyword] if retrieval.keyword else []) + ([pool.vector] if retrieval.vector else [])
-    return rrf(pool, lanes, retrieval.lane_weights, retrieval.rrf_k, candidates or retrieval.candidates)
-
-
-def silent(of: Queries, nearest: Floats, config: RetrievalConfig) -> Mask:
-    """Return which queries have no list since nothing is near; `nearest` are their best cosines, shape `(n,)`."""
-    abstain, quiet = config.abstain, np.zeros(len(nearest), np.bool_)
-    if abstain.min_cosine is not None:
-        quiet = nearest < abstain.min_cosine
-        if abstain.unless_all_words and config.retrieval.keyword:
-            quiet &= ~of.worded(config, quiet)
-    if abstain.enabled and not quiet.all():
-        unanswered = ~of.answered(config)
-        if unanswered.any():
-            quiet |= unanswered & (nearest < of.floors)
-    return quiet
-
-
 @dataclass(frozen=True)
 class OneQuery:
-    """One query over an index: n = 1."""
+    """One query over an index, with its lanes: n = 1."""
 
     index: LaneIndex
     text: str
+    lanes: Mapping[str, Lane]
+    """Those that are fused, no deeper than they should be."""
     first: ChunkNumbers
     """The first chunks of the keyword lane."""
-
-    @property
-    def language(self) -> str:
-        return self.index.language
+    cosine: float = -np.inf
+    """The best one."""
+    reranker: Reranker | None = None
+    allowed: Callable[[Sequence[str]], Collection[str]] | None = None
 
     @property
     def floors(self) -> Floats:
         return np.array([floor_of(self.index)])
+
+    def nearest(self, _: RetrievalConfig) -> Floats:
+        return np.array([self.cosine])
 
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: IntArray) -> Floats:
         # Who asks for a draft wants it: a boost of a field of which the query names a value isn't applied.
@@ -170,45 +156,49 @@ class OneQuery:
         return name_shares(self.index, self.text, pool.chunks[0], params)[None]
 
     def answered(self, config: RetrievalConfig) -> Mask:
-        return np.array([is_answered(self.index, self.text, self.first, config.bm25.params)])
+        return np.array([is_answered(self.index, self.text, self.first[: worded_depth(config)], config.bm25.params)])
 
     def worded(self, config: RetrievalConfig, rows: Mask) -> Mask:
-        return rows & has_all_words(self.index, self.text, self.first.tolist()) if rows.any() else rows
+        wanted, rows_read = (
+            frozenset(terms(self.text, self.index.language)),
+            self.first[: worded_depth(config)].tolist(),
+        )
+        return rows & (
+            rows.any() and any(wanted <= terms_of(row, self.index.language) for row in self.index.rows(rows_read))
+        )
+
+    def relevance(self, chunks: IntArray, inside: Mask, config: RetrievalConfig) -> tuple[Floats, None]:
+        relevance = np.full(chunks.shape, -np.inf)
+        head = self._readable(chunks[0, inside[0]], config.rerank.candidates)
+        if head and self.reranker is not None:
+            relevance[0, head] = self.reranker.relevance(
+                self.text, reranked_texts(self.index, chunks[0, head].tolist())
+            )
+        return relevance, None
+
+    def _readable(self, chunks: ChunkNumbers, wanted: int) -> list[int]:
+        """Return the places of the first chunks that the reranker may read."""
+        if self.allowed is None:
+            return list(range(len(chunks)))[:wanted]
+        selected: list[int] = []
+        for start in range(0, len(chunks), wanted):
+            documents = self.index.documents_of(chunks[start : start + wanted])
+            readable = self.allowed(list(dict.fromkeys(documents)))
+            selected += [place for place, doc_id in enumerate(documents, start) if doc_id in readable]
+            if len(selected) >= wanted:
+                break
+        return selected[:wanted]
 
 
-def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> Search:
-    """Return the fused and boosted candidates of ranked lanes; a lane that only abstention needs is not fused."""
-    none = Lane(np.empty(0, np.intp), np.empty(0, np.float32))
-    keyword, vector = lanes.get("keyword", none), lanes.get("vector", none)
-    if not config.retrieval.vector:
-        lanes = {"keyword": keyword}
-    pool = joined(*(lanes.get(name, none).chunks[None] for name in ("keyword", "vector")))
-    of = OneQuery(index, query, keyword.chunks[: worded_depth(config)])
-    scores, available = fused_scores(pool, config, pool.depth)  # its lanes end where they should
-    scores = multiplied(scores, of, pool, config)
-    order = best_columns(scores, scores.shape[1])[0, : available[0]]
-    ranks = {"keyword": pool.keyword, "vector": pool.vector}
-    fused = Fused(pool.chunks[0, order], scores[0, order], tuple(ranks[name][0, order] for name in lanes))
-    documents, places = index.document_numbers(fused.chunks), np.arange(len(fused))
-    if needs_nearness(config) and silent(of, vector.scores[:1].max(initial=-np.inf, keepdims=True), config)[0]:
-        return Search(query, lanes, fused, documents, places[:0], {}, Cut("abstain", 0))
-    return Search(query, lanes, fused, documents, places, {}, Cut("none", len(fused)))
-
-
-def needs_nearness(config: RetrievalConfig) -> bool:
-    """Return whether a list depends on how near its nearest chunk is."""
-    return config.abstain.enabled or config.abstain.min_cosine is not None
-
-
-def worded_depth(config: RetrievalConfig) -> int:
-    """Return how many chunks of the keyword lane are checked for having every word of the query."""
-    return min(WORDED, config.retrieval.candidates)
-
-
-def has_all_words(index: LaneIndex, query: str, chunks: Sequence[int]) -> bool:
-    """Return whether one of the chunks has every term of the query: in its title, heading or text."""
-    wanted = frozenset(terms(query, index.language))
-    return any(wanted <= terms_of(row, index.language) for row in index.rows(chunks))
+def fuse(index: LaneIndex, query: str, lanes: Mapping[str, Lane], config: RetrievalConfig) -> Search:
+    """Return the fused candidates of ranked lanes; a lane that only abstention needs is not fused."""
+    keyword, vector = lanes.get("keyword", _NO_LANE), lanes.get("vector", _NO_LANE)
+    used = lanes if config.retrieval.vector else {"keyword": keyword}
+    of = OneQuery(index, query, used, keyword.chunks, vector.scores[:1].max(initial=-np.inf))
+    pool = joined(*(used.get(name, _NO_LANE).chunks[None] for name in ("keyword", "vector")))
+    state = run(RankingState(pool, pool.depth), of, config, RETRIEVE)
+    abstains = state.quiet is not None and state.quiet[0]
+    return Search(of, state, Cut("abstain", 0) if abstains else Cut("none", int(state.available[0])))
 
 
 def terms_of(row: ChunkRow, language: str) -> frozenset[str]:
@@ -216,53 +206,9 @@ def terms_of(row: ChunkRow, language: str) -> frozenset[str]:
     return frozenset(terms(f"{row.title}\n{row.heading}\n{row.text}", language))
 
 
-def rerank(
-    index: LaneIndex,
-    search: Search,
-    config: RetrievalConfig,
-    reranker: Reranker,
-    *,
-    allowed: Callable[[Sequence[str]], Collection[str]] | None = None,
-) -> Search:
-    """Return the same candidates with the first `rerank.candidates` in order of relevance, the others behind them.
-
-    `allowed` gets doc_ids and returns those whose text may be sent to the reranker; it is called at most once for each
-    `rerank.candidates` candidates. The others are skipped: they stay behind, without relevance.
-    """
-    if search.cut.reason == "abstain":
-        return search
-    positions = search.order.tolist()
-    head = _readable(index, search, positions, config.rerank.candidates, allowed)
-    texts = reranked_texts(index, search.fused.chunks[head].tolist())
-    scores = dict(zip(head, reranker.relevance(search.query, texts) if texts else [], strict=True))
-    lists = _lists(search, search.order, scores)
-    order = lists.order if lists.relevance is None else lists.reranked(lists.relevance).order
-    return replace(search, order=order[0], relevance=scores)
-
-
 def reranked_texts(index: LaneIndex, chunks: Sequence[int]) -> list[str]:
     """Return what a reranker reads of each chunk."""
     return [row.text if row.text.strip() else row.title for row in index.rows(chunks)]
-
-
-def _readable(
-    index: LaneIndex,
-    search: Search,
-    positions: Sequence[int],
-    wanted: int,
-    allowed: Callable[[Sequence[str]], Collection[str]] | None,
-) -> list[int]:
-    if allowed is None:
-        return list(positions[:wanted])
-    selected: list[int] = []
-    for start in range(0, len(positions), wanted):
-        part = positions[start : start + wanted]
-        documents = index.documents_of(search.fused.chunks[part])
-        readable = allowed(list(dict.fromkeys(documents)))
-        selected += [position for position, doc_id in zip(part, documents, strict=True) if doc_id in readable]
-        if len(selected) >= wanted:
-            break
-    return selected[:wanted]
 
 
 def finish(search: Search, config: RetrievalConfig, *, kept: NDArray[np.bool_] | None = None) -> Search:
@@ -273,19 +219,13 @@ def finish(search: Search, config: RetrievalConfig, *, kept: NDArray[np.bool_] |
     """
     if search.cut.reason == "abstain":
         return search
-    order = search.order if kept is None else search.order[kept[search.order]]
-    thin = _lists(search, order, search.relevance).at_most(config.retrieval.per_document)
-    lists = thin.above(config.rerank)
-    available, at = int(lists.available[0]), int(lists.lengths(config)[0])
-    reason = _reason(at, available, available < thin.available[0], config)
-    return replace(search, order=lists.order[0, :available], cut=Cut(reason, at))
-
-
-def _lists(search: Search, order: IntArray, relevance: Mapping[int, float]) -> Lists:
-    """Return positions of a search as lists with n = 1."""
-    known = np.array([[relevance.get(position, -np.inf) for position in order.tolist()]]) if relevance else None
-    scores, documents = search.fused.scores[order], search.documents[order]
-    return Lists(order[None], scores[None], np.array([len(order)]), documents[None], known)
+    state = search.state
+    if kept is not None:
+        state = state._replace(lists=state.lists.only(kept[state.lists.order]))
+    state = run(state, search.of, config, FINISH)
+    at, available = int(state.lengths[0]), int(state.lists.available[0])
+    floored = state.floored is not None and bool(state.floored[0])
+    return replace(search, state=state, cut=Cut(_reason(at, available, floored, config), at))
 
 
 def _reason(at: int, available: int, floored: bool, config: RetrievalConfig) -> CutReason:

@@ -3,10 +3,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from benchmarks.optimizer import random_edit
 from hive_agents import RetrievalConfig, Workspace
 from hive_agents.documents import load_collection
 from hive_agents.index.index import SqliteIndex
-from hive_agents.optimizer.space import apply, changes_from, identity, parsed, random_edit, sweep
+from hive_agents.optimizer.space import apply, changes_from, identity, parsed, sweep
 from hive_agents.ranking import build_index, check_config
 from hive_agents.ranking.check import stored_from
 from tests.conftest import config_json

@@ -59,9 +59,9 @@ def parsed(method: str = "keyword", **blocks: Any) -> RetrievalConfig:
 
 def same(one: Search, other: Search) -> bool:
     lanes = all(
-        lane.chunks.tolist() == other.lanes[name].chunks.tolist()
-        and lane.scores.tobytes() == other.lanes[name].scores.tobytes()
-        for name, lane in one.lanes.items()
+        lane.chunks.tolist() == other.of.lanes[name].chunks.tolist()
+        and lane.scores.tobytes() == other.of.lanes[name].scores.tobytes()
+        for name, lane in one.of.lanes.items()
     )
     alike = one.fused.chunks.tolist() == other.fused.chunks.tolist() and one.cut == other.cut
     return lanes and alike and one.fused.scores.tobytes() == other.fused.scores.tobytes()

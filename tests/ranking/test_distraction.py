@@ -3,7 +3,7 @@ from hypothesis import given, strategies as st
 
 from hive_agents import Workspace
 from hive_agents.ranking import Ranking
-from hive_agents.ranking.distraction import disagreement
+from hive_agents.ranking.hits import disagreement
 from tests.conftest import config_json
 
 QUERY = "What happens with too many requests for a key?"

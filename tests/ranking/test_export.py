@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from pydantic import BaseModel
 
 from hive_agents import Workspace
 from hive_agents.access import AccessLabels, AccessRules, Principal, known_principal
@@ -17,6 +19,8 @@ from hive_agents.documents import terms
 from hive_agents.ranking import RetrievalConfig
 from hive_agents.ranking.exports import ENGINES, export, filled, values_for
 from hive_agents.ranking.exports.contents import readers_of
+from hive_agents.ranking.exports.plan import ExportPlan, common
+from hive_agents.ranking.factors import FACTORS
 from tests.sample import hive, indexed_sample
 
 WHOLE: dict[str, Any] = {
@@ -90,29 +94,87 @@ def test_no_engine_knows_what_many_documents_repeat(engine: str) -> None:
     assert paths[0] - paths[1] == {"boilerplate"}
 
 
-CHANGED: dict[str, Any] = {
-    "retrieval": {"method": "hybrid", "top_k": 10, "candidates": 20},
+LEVERS: dict[str, Any] = {
+    "retrieval.method": "keyword",
+    "retrieval.top_k": 7,
+    "retrieval.rrf_k": 20,
+    "retrieval.candidates": 50,
+    "retrieval.weights.keyword": 2.0,
+    "retrieval.weights.vector": 2.0,
+    "retrieval.per_document": 1,
+    "dynamic_k.enabled": True,
+    "dynamic_k.gap_threshold_factor": 5.0,
+    "dynamic_k.min_results": 3,
+    "dynamic_k.max_results": 4,
     "filters": {"category": "faqs"},
     "boosts": {"category": {"faqs": 0.5}},
-    "dynamic_k": {"enabled": True},
-    "distraction_detection": {"enabled": True},
-    "abstain": {"min_cosine": 0.2},
-    "bm25": {"k1": 2.0},
-    "rerank": {"enabled": True},
-    "boilerplate": {"weight": 0.5},
-    "lift": {"weight": 0.5},
+    "boilerplate.weight": 0.5,
+    "lift.enabled": True,
+    "lift.weight": 2.0,
+    "distraction_detection.enabled": True,
+    "distraction_detection.disagreement_threshold": 0.7,
+    "abstain.enabled": True,
+    "abstain.min_cosine": 0.2,
+    "abstain.unless_all_words": True,
+    "bm25.k1": 2.0,
+    "bm25.b": 0.3,
+    "bm25.title_boost": 3.0,
+    "rerank.enabled": True,
+    "rerank.candidates": 20,
+    "rerank.floor": 0.3,
 }
+"""A value of each lever that isn't its default."""
+WITHIN = {"abstain.unless_all_words": "abstain.min_cosine"}
+"""The lever without which another has no effect, where it isn't `enabled` of the same block."""
+
+
+def leaves(model: type[BaseModel], before: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from leaves(kind, f"{before}{name}.")
+        else:
+            yield before + name
+
+
+def test_every_lever_of_a_config_has_a_value_to_export() -> None:
+    described = {"schema_", "name", "collection", "description", "parent"}
+    assert {*leaves(RetrievalConfig)} - described == LEVERS.keys()
+
+
+def valued(values: dict[str, Any]) -> RetrievalConfig:
+    data = config().model_dump(exclude_unset=True)
+    for path, value in values.items():
+        *parents, key = path.split(".")
+        place = data
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[key] = value
+    return RetrievalConfig.model_validate(data)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_each_block_of_a_config_is_in_the_export_or_said_to_be_left_out(engine: str) -> None:
-    described = {"schema_", "name", "collection", "description", "parent"}
-    assert RetrievalConfig.model_fields.keys() - described == CHANGED.keys()
-    plain = exported(engine, config())
-    for block, value in CHANGED.items():
-        made = exported(engine, config(**{block: value}))
-        told = {one.path.split(".")[0] for one in made.differences}
-        assert block in told or (made.texts, made.request) != (plain.texts, plain.request), block
+@pytest.mark.parametrize("lever", LEVERS)
+def test_a_lever_is_in_an_export_or_refused_by_its_name(engine: str, lever: str) -> None:
+    block = lever.partition(".")[0]
+    on = WITHIN.get(lever, f"{block}.enabled")
+    before = {"lift.enabled": False} | ({on: LEVERS[on]} if on in LEVERS and on != lever else {})
+    plain, moved = (exported(engine, valued(values)) for values in (before, before | {lever: LEVERS[lever]}))
+    if (plain.texts, plain.request) == (moved.texts, moved.request):
+        rows = [[next(one.data[name]()) for name in one.data] for one in (plain, moved)]
+        told = {one.path for one in moved.differences}
+        named = {lever, block} - {"retrieval"}
+        assert rows[0] != rows[1] or any(path in named or path.startswith(f"{lever}.") for path in told)
+
+
+def test_a_factor_that_an_engine_does_not_claim_is_refused_by_its_name() -> None:
+    place = sample()
+    index = place.engine().index("knowledge-base")
+    on = config(boosts={"category": {"faqs": 0.5}}, boilerplate={"weight": 0.5}, lift={"weight": 2.0})
+    for done in ((), ("boosts",), tuple(factor.block for factor in FACTORS)):
+        told = {one.path: one.message for one in common(place, ExportPlan.of(index, on), done)}
+        left = {factor.block: factor.lost for factor in FACTORS if factor.block not in done}
+        assert {factor.block: told[factor.block] for factor in FACTORS if factor.block in told} == left
 
 
 @pytest.mark.parametrize("engine", ENGINES)

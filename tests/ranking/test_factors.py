@@ -5,9 +5,10 @@ import pytest
 from hive_agents import RetrievalConfig, Workspace
 from hive_agents.optimizer.space import LEVERS
 from hive_agents.ranking.explain import explain_hit, explain_text
-from hive_agents.ranking.factors import FACTORS, by_boilerplate, multiplied, settings
+from hive_agents.ranking.factors import FACTORS, by_boilerplate
 from hive_agents.ranking.fusion import best_columns, joined
-from hive_agents.ranking.stages import OneQuery, fused_scores, retrieve
+from hive_agents.ranking.pipeline import RETRIEVE, RankingState, run
+from hive_agents.ranking.stages import retrieve
 from tests.conftest import config_json, make_workspace
 
 QUERY = "who may copy the page of valve V-23"
@@ -43,24 +44,24 @@ def test_every_factor_is_a_block_of_a_config_and_tries_values_of_it() -> None:
 
 @pytest.mark.parametrize("block", ON)
 def test_a_factor_that_is_off_has_no_setting_and_one_that_is_on_is_no_others(block: str) -> None:
-    off, on = settings(config(), "english+"), settings(config(**{block: ON[block]}), "english+")
-    assert off == (None,) * len(FACTORS)
-    assert [factor.block for factor, setting in zip(FACTORS, on, strict=True) if setting is not None] == [block]
+    parts = {block: ON[block]}
+    assert not any(factor.setting(config(), "english+") for factor in FACTORS)
+    assert [factor.block for factor in FACTORS if factor.setting(config(**parts), "english+") is not None] == [block]
 
 
 def test_a_search_multiplies_by_every_factor_in_their_order(site: Workspace) -> None:
     index, every = site.engine().index("kb"), config(**ON)
-    lanes = retrieve(index, QUERY, every).lanes
-    pool = joined(lanes["keyword"].chunks[None], lanes["vector"].chunks[None])
-    of = OneQuery(index, QUERY, lanes["keyword"].chunks[:10])
-    plain, _ = fused_scores(pool, every)
+    of = retrieve(index, QUERY, every).of
+    pool = joined(of.lanes["keyword"].chunks[None], of.lanes["vector"].chunks[None])
+    plain = run(RankingState(pool, pool.depth), of, every, RETRIEVE[:1]).scores
     expected = plain.copy()
     for factor in FACTORS:
         factors = factor.factors(of, pool, every)
         assert factors.shape == pool.chunks.shape
         assert (factors != 1).any(), factor.block
         expected[plain >= 0] *= factors[plain >= 0]
-    found = multiplied(plain, of, pool, every)
+    assert [step.name for step in RETRIEVE[1 : 1 + len(FACTORS)]] == list(ON)
+    found = run(RankingState(pool, pool.depth), of, every, RETRIEVE[: 1 + len(FACTORS)]).scores
     assert found.tolist() == expected.tolist()
     order = best_columns(found, found.shape[1])[0, : int((found >= 0).sum())]
     assert retrieve(index, QUERY, every).fused.scores.tolist() == found[0, order].tolist()

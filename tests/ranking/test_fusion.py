@@ -20,7 +20,7 @@ def fuse(keyword: Sequence[int], vector: Sequence[int], weights: Sequence[float]
     lanes = (pool.keyword, pool.vector)[: len(weights)]
     scores, available = rrf(pool, lanes, weights, k, 10_000)
     order = best_columns(scores, scores.shape[1])[0, : available[0]]
-    return Fused(pool.chunks[0, order], scores[0, order], tuple(rank[0, order] for rank in lanes))
+    return Fused(pool.chunks[0, order], scores[0, order], (pool.keyword[0, order], pool.vector[0, order]))
 
 
 def scores(fused: Fused) -> dict[int, float]:

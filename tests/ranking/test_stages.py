@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,8 +13,10 @@ from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.index.lanes import Lane
 from hive_agents.ranking import RetrievalConfig, Search, SearchEngine, present
+from hive_agents.ranking.cutoff import Lists
 from hive_agents.ranking.fusion import Fused
-from hive_agents.ranking.stages import Cut, finish, retrieve
+from hive_agents.ranking.pipeline import RankingState
+from hive_agents.ranking.stages import Cut, OneQuery, finish, retrieve
 from tests.conftest import DOCUMENTS, config_json
 from tests.rerankers import Longest
 
@@ -98,6 +100,24 @@ def test_a_reranker_reads_allowed_documents_alone_and_as_many_as_without_the_oth
     assert (nobody.order.tolist(), nobody.relevance) == (search.order.tolist(), {})
 
 
+def made(fused: Fused, documents: Any, order: Any, relevance: dict[int, float]) -> Search:
+    """The search whose candidates stand in this order."""
+    known = np.array([[relevance.get(position, -np.inf) for position in order.tolist()]]) if relevance else None
+    available = np.array([len(order)])
+    lists = Lists(order[None], fused.scores[order][None], available, documents[order][None], known)
+    keyword, vector = fused.ranks
+    whole = Fused(fused.chunks[None], fused.scores[None], (keyword[None], vector[None]))
+    lane = Lane(fused.chunks, fused.scores.astype(np.float32))
+    of = OneQuery(cast("Any", NoIndex()), "q", {"keyword": lane, "vector": lane}, lane.chunks)
+    return Search(of, RankingState(available=available, fused=whole, lists=lists), Cut("none", len(order)))
+
+
+class NoIndex:
+    """An index of which nothing is asked but the name of its analyzer."""
+
+    language = "english"
+
+
 def random_search(rng: random.Random, n: int) -> Search:
     scores = np.sort(np.array([rng.choice([1 / 61, 1 / 62, 1 / 70, rng.random() / 30]) for _ in range(n)]))[::-1]
     fused = Fused(np.arange(n), scores, (np.arange(1, n + 1), np.arange(1, n + 1)))
@@ -105,19 +125,20 @@ def random_search(rng: random.Random, n: int) -> Search:
     head = rng.randrange(n + 1)
     relevance = {position: rng.choice([0.1, 0.5, 0.9]) for position in range(head)}
     order[:head] = sorted(order[:head], key=lambda position: -relevance[position])
-    lane = Lane(fused.chunks, scores.astype(np.float32))
     documents = np.array([rng.randrange(max(n // 2, 1)) for _ in range(n)], np.int64)
-    lanes = {"keyword": lane, "vector": lane}
-    return Search("q", lanes, fused, documents, np.array(order, np.intp), relevance, Cut("none", n))
+    return made(fused, documents, np.array(order, np.intp), relevance)
 
 
 def without(search: Search, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Search:
     """The search as if the dropped had never been candidates."""
     place = {position: number for number, position in enumerate(np.flatnonzero(kept).tolist())}
-    fused = Fused(search.fused.chunks[kept], search.fused.scores[kept], tuple(r[kept] for r in search.fused.ranks))
+    keyword, vector = search.fused.ranks
+    fused = Fused(search.fused.chunks[kept], search.fused.scores[kept], (keyword[kept], vector[kept]))
     order = np.array([place[p] for p in search.order.tolist() if p in place], np.intp)
     relevance = {place[p]: value for p, value in search.relevance.items() if p in place}
-    return Search(search.query, search.lanes, fused, search.documents[kept], order, relevance, Cut("none", len(fused)))
+    documents = np.empty(len(kept), np.int64)
+    documents[search.order] = search.state.lists.documents[0]
+    return made(fused, documents[kept], order, relevance)
 
 
 def test_what_a_gate_drops_was_never_a_candidate() -> None:
@@ -180,10 +201,9 @@ def test_top_k_counts_documents_where_one_chunk_of_each_may_stand_in_the_list(in
 
 def test_the_chunks_of_a_document_are_counted_in_the_order_of_the_reranker_and_before_the_floor() -> None:
     fused = Fused(np.arange(4), np.array([0.4, 0.3, 0.2, 0.1]), (np.arange(1, 5), np.arange(1, 5)))
-    lane = Lane(fused.chunks, fused.scores.astype(np.float32))
     documents, relevance = np.array([7, 7, 8, 9], np.int64), {0: 0.1, 1: 0.9, 2: 0.8, 3: 0.7}
     order = np.array([1, 2, 3, 0], np.intp)
-    search = Search("q", {"keyword": lane, "vector": lane}, fused, documents, order, relevance, Cut("none", 4))
+    search = made(fused, documents, order, relevance)
     config = parsed(retrieval={"per_document": 1}, rerank={"enabled": True, "floor": 0.75})
     found = finish(search, config)
     assert (found.returned.tolist(), found.cut) == ([1, 2], Cut("floor", 2))
@@ -191,8 +211,7 @@ def test_the_chunks_of_a_document_are_counted_in_the_order_of_the_reranker_and_b
 
 def test_what_is_just_as_relevant_as_the_floor_stays() -> None:
     fused = Fused(np.arange(3), np.array([0.3, 0.2, 0.1]), (np.arange(1, 4), np.arange(1, 4)))
-    lane = Lane(fused.chunks, fused.scores.astype(np.float32))
     documents, relevance = np.array([7, 8, 9], np.int64), {0: 0.75, 1: 0.7499}
-    search = Search("q", {"keyword": lane}, fused, documents, np.arange(3, dtype=np.intp), relevance, Cut("none", 3))
+    search = made(fused, documents, np.arange(3), relevance)
     found = finish(search, parsed(rerank={"enabled": True, "floor": 0.75}))
     assert found.returned.tolist() == [0, 2], "what no reranker looked at has no relevance to be too little"

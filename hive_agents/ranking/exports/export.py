@@ -13,7 +13,7 @@ from hive_agents.models.embedding import Recent
 from hive_agents.ranking.config import RetrievalConfig, canonical_hash
 from hive_agents.ranking.exports import opensearch, postgres, qdrant
 from hive_agents.ranking.exports.contents import Content, contents, readers_of
-from hive_agents.ranking.exports.plan import Difference, ExportPlan, Parameter, Parts, parameters
+from hive_agents.ranking.exports.plan import Difference, ExportPlan, Parameter, Parts, common, parameters
 from hive_agents.ranking.exports.template import filled
 from hive_agents.workspace import Workspace
 
@@ -61,7 +61,7 @@ def export(workspace: Workspace, index: SqliteIndex, config: RetrievalConfig, en
     Raises: HIVE-206 and 207 for filters and boosts that the collection can't have, HIVE-401 where the config needs
     vectors and the index has none.
     """
-    plan = ExportPlan.of(workspace, index, config)
+    plan = ExportPlan.of(index, config)
     parts = ENGINES[engine](plan)
     return Export(
         engine=engine,
@@ -73,7 +73,7 @@ def export(workspace: Workspace, index: SqliteIndex, config: RetrievalConfig, en
         data={name: partial(_data, write, workspace, index) for name, write in parts.data.items()},
         request=parts.request,
         parameters=parameters(plan, parts.words),
-        differences=(*plan.differences, *parts.differences),
+        differences=(*common(workspace, plan, parts.factors), *parts.differences),
     )
 
 

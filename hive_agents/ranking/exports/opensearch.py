@@ -22,6 +22,7 @@ def parts(plan: ExportPlan) -> Parts:
         data={"chunks.ndjson": lambda found: _bulk(plan, found)},
         request=request,
         differences=tuple(_differences(plan)),
+        factors=("boosts",),
         words="query" if plan.keyword else "none",
     )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from hive_agents.base import HiveError
@@ -11,8 +11,7 @@ from hive_agents.index import HALF_LIFE, Scalar, SqliteIndex, boost_text, filter
 from hive_agents.ranking.config import RetrievalConfig
 from hive_agents.ranking.exports.contents import Content
 from hive_agents.ranking.factors import FACTORS
-from hive_agents.ranking.lift import lift_weight
-from hive_agents.ranking.stages import needs_vectors
+from hive_agents.ranking.pipeline import needs_vectors
 from hive_agents.workspace import Workspace
 
 Words = Literal["query", "terms", "none"]
@@ -36,12 +35,16 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Parts:
-    """The result of one engine's compiler; `words` is the form of the question for the engine."""
+    """The result of one engine's compiler; `words` is the form of the question for the engine.
+
+    `factors` are those of `FACTORS` that the engine multiplies by, by name, or tells of in its `differences`.
+    """
 
     texts: Mapping[str, str]
     data: Mapping[str, Callable[[Iterator[Content]], Iterator[str]]]
     request: Any
     differences: tuple[Difference, ...] = ()
+    factors: tuple[str, ...] = ()
     words: Words = "query"
 
 
@@ -62,10 +65,9 @@ class ExportPlan:
     mean_length: float
     factors: Mapping[str, Mapping[str, float]]
     ages: Mapping[str, Age]
-    differences: tuple[Difference, ...] = field(default=())
 
     @classmethod
-    def of(cls, workspace: Workspace, index: SqliteIndex, config: RetrievalConfig) -> ExportPlan:
+    def of(cls, index: SqliteIndex, config: RetrievalConfig) -> ExportPlan:
         index.select(config.conditions, checked=True)
         index.factors(config.boosts, index.chunks_of(""))
         if config.retrieval.vector and index.embedding_model is None:
@@ -84,8 +86,7 @@ class ExportPlan:
                 ages[name] = Age(boost[HALF_LIFE], reference)
         lengths = index.postings.lengths
         mean = float(lengths.sum(dtype="int64")) / len(lengths) if len(lengths) else 0.0
-        plan = cls(config, index, mean, factors, ages)
-        return cls(config, index, mean, factors, ages, tuple(_common(workspace, plan)))
+        return cls(config, index, mean, factors, ages)
 
     @property
     def keyword(self) -> bool:
@@ -132,7 +133,8 @@ def parameters(plan: ExportPlan, words: Words) -> tuple[Parameter, ...]:
     return tuple(given)
 
 
-def _common(workspace: Workspace, plan: ExportPlan) -> Iterator[Difference]:
+def common(workspace: Workspace, plan: ExportPlan, done: Sequence[str]) -> Iterator[Difference]:
+    """Yield the differences of every engine, and those of factors that aren't done."""
     config = plan.config
     yield Difference("access", "readers are those of the export: export the data again when permissions change")
     if workspace.settings.access.service_url:
@@ -143,8 +145,10 @@ def _common(workspace: Workspace, plan: ExportPlan) -> Iterator[Difference]:
         floor = "" if config.rerank.floor is None else f", and the floor of {config.rerank.floor:g} cuts nothing"
         yield Difference("rerank", f"there is no reranker: the list stays in fused order{floor}")
     for factor in FACTORS:
-        if factor.lost is not None and factor.setting(config, plan.index.language) is not None:
+        if factor.block not in done and factor.setting(config, plan.index.language) is not None:
             yield Difference(factor.block, factor.lost)
+    if config.abstain.min_cosine is not None and config.abstain.unless_all_words:
+        yield Difference("abstain.unless_all_words", "no chunk is looked for that has every word of the query")
     if config.abstain.enabled:
         yield Difference("abstain.enabled", "nothing is held back where nothing is near by meaning or by words")
     for name, age in plan.ages.items():
@@ -157,8 +161,6 @@ def _common(workspace: Workspace, plan: ExportPlan) -> Iterator[Difference]:
 def not_after_fusion(plan: ExportPlan) -> Iterator[Difference]:
     """Yield the differences of an engine that fuses two lanes itself: every step on a fused list's scores."""
     config = plan.config
-    if lift_weight(config, plan.index.language):
-        yield Difference("lift", "names aren't lifted: a list stands in the order of its fused scores")
     if config.abstain.min_cosine is not None:
         yield Difference("abstain.min_cosine", "nothing is held back: a list is returned however far the nearest is")
     if config.dynamic_k.enabled:

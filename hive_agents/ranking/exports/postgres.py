@@ -31,6 +31,7 @@ def parts(plan: ExportPlan) -> Parts:
         data={"chunks.sql": lambda found: _inserts(plan, found)},
         request=f"SELECT * FROM hive.{name}({arguments})",
         differences=tuple(_differences(plan)),
+        factors=("boosts", "lift"),
     )
 
 
@@ -44,8 +45,6 @@ def function_name(config: str) -> str:
 
 
 def _differences(plan: ExportPlan) -> Iterator[Difference]:
-    if plan.config.abstain.min_cosine is not None and plan.config.abstain.unless_all_words:
-        yield Difference("abstain.unless_all_words", "no chunk is looked for that has every word of the query")
     if not plan.keyword:
         yield Difference("retrieval.method", "a question without any word is searched for too")
     if plan.vector:

@@ -25,6 +25,7 @@ def parts(plan: ExportPlan) -> Parts:
         data={"points.jsonl": lambda found: (json_line(_point(plan, content)) for content in found)},
         request=_request(plan),
         differences=tuple(_differences(plan)),
+        factors=("boosts",),
         words="terms" if plan.keyword else "none",
     )
 
