@@ -355,9 +355,9 @@ class Vocabulary:
 
     @cached_property
     def _parting_nothing(self) -> frozenset[str]:
-        """Return the names of folders that all documents share, where another field is called like them, too."""
+        """Return the names of folders that all documents share or none has, where another field is called so, too."""
         others = {name: {*parts(name)} for name in self.fields}
-        single = (name for name, words in self.fields.items() if len(words.values) == 1 and name in FOLDERS)
+        single = (name for name, words in self.fields.items() if len(words.values) < 2 and name in FOLDERS)
         return frozenset(one for one in single if any(one in others[name] for name in others if name != one))
 
     @cached_property

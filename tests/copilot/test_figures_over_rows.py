@@ -135,6 +135,12 @@ def test_columns_are_told_apart_by_what_they_hold(text: str, tally: dict[str, ob
     assert described(routed.decision.filters) == filters
 
 
+def test_a_folder_that_no_document_has_gives_way_to_a_field_of_its_name() -> None:
+    kinds = Vocabulary({"category": FieldWords("keyword"), "Category": FieldWords("keyword", ("Crafts", "Music"))})
+    routed = route("what categories exist", kinds, reader="mei", today=TODAY)
+    assert routed.tally == FieldTally(of="values", field="Category")
+
+
 @pytest.mark.parametrize(
     ("text", "cell"),
     [
