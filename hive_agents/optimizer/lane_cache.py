@@ -96,12 +96,8 @@ class LaneCache:
         self.lanes = CachedLanes(engine, golden, reader, min(_PLAIN, most), budget)
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self.doc_ids)}
         self._pools: Recent[_PoolKey, LanePool] = Recent(min(_POOLS, most))
-        lists: Recent[object, pipeline.RankingState] = Recent(_LISTS)
-        self._kept = {
-            "fusion": Recent[object, pipeline.RankingState](min(_PLAIN, most)),
-            "order": lists,
-            "per_document": lists,
-        }
+        sizes = {"fusion": min(_PLAIN, most), "order": _LISTS, "per_document": _LISTS}
+        self._kept = {step: Recent[object, pipeline.RankingState](size) for step, size in sizes.items()}
         self._judged: Recent[Lists, _Judged] = Recent(_LISTS)
         self._scores: Recent[tuple[object, ...], Scores] = Recent(_SCORES)
 
