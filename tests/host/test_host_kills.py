@@ -61,6 +61,17 @@ class Sender:
             await asyncio.sleep(0.05)
 
 
+async def answering(port: int) -> None:
+    """Wait for the host at a port: a program that has only begun to start has nothing to drain."""
+    async with httpx.AsyncClient(timeout=5) as client:
+        while True:
+            try:
+                await client.get(f"http://127.0.0.1:{port}/healthz")
+                return
+            except httpx.TransportError:
+                await asyncio.sleep(0.05)
+
+
 async def approve_all(place: Workspace) -> int:
     store, count = ApprovalStore(place), 0
     for request in store.list("pending"):
@@ -88,6 +99,8 @@ async def test_hosts_that_end_under_load_lose_nothing(tmp_path: Path, number: si
             await asyncio.sleep(chance.uniform(0.05, 2.0))
             approved += await approve_all(place)
             victim = chance.choice(hosts)
+            if number is signal.SIGTERM:
+                await answering(ports[hosts.index(victim)])
             killed[victim.pid] = time.monotonic()
             code = await asyncio.to_thread(victim.end, number)
             assert code == (-number if number is signal.SIGKILL else 0)
