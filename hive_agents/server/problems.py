@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -45,6 +46,7 @@ _BY_STATUS = {
 """Code and fix for responses of these statuses that come without a diagnostic."""
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 AGAIN = {"Retry-After": "5"}
+CUT_OFF = Diagnostic("HIVE-427", "this host ended before it could answer", fix="ask another one, or this one again")
 
 
 def problem(
@@ -116,7 +118,10 @@ def status_of(error: HiveError) -> int:
 
 
 class Faults:
-    """Turns unexpected exceptions into a 500 without internals; the log gets the type of the exception."""
+    """Turns unexpected exceptions into a 500 without internals, and what an ending host cuts off into a 503.
+
+    The log gets the type of the exception.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -133,6 +138,10 @@ class Faults:
             await self._app(scope, receive, sent)
         except ClientDisconnect:
             pass  # there is no client to answer
+        except asyncio.CancelledError:
+            # Not raised: a server that ends cancels what is left, and would answer it with a 500 and a traceback.
+            if scope["type"] == "http" and not began:
+                await problem(503, None, [CUT_OFF], AGAIN, path=scope["path"])(scope, receive, send)
         except Exception as error:
             _log.error("a request failed: %s", kind_of(error))
             # Not raised: uvicorn would log the message, which may quote documents. It breaks off a response that began.

@@ -177,6 +177,30 @@ async def test_a_run_that_another_host_takes_over_is_counted_there_and_so_is_wha
         assert [what for what, _ in effects(place, run)] == [f"step {number}" for number in range(TURNS)]
 
 
+async def test_what_an_ending_host_cuts_off_is_told_to_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("hive_agents.server.listener.GRACE", 1)
+    place = sample(tmp_path / "ws")
+    listener = Listener(place)
+    running = asyncio.ensure_future(Host(place, roles=("http",), serve=listener.serve).run())
+    async with httpx.AsyncClient(base_url=listener.url, timeout=60) as client:
+        await until(client, 200)
+        other, who = connect(place.database), bearer(place)
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            asking = asyncio.ensure_future(client.post("/api/runs", json=QUESTION, headers=who))
+            await asyncio.sleep(0.5)
+            os.kill(os.getpid(), signal.SIGTERM)
+            answer = await asking
+        finally:
+            other.close()
+    await running
+    listener.close()
+    assert (answer.status_code, answer.json()["code"], answer.headers["Retry-After"]) == (503, "HIVE-427", "5")
+    assert not [one for one in caplog.records if one.exc_info]
+
+
 @pytest.mark.slow
 async def test_a_host_that_ends_answers_until_its_proxy_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where others stand in for it: a socket that closes at once fails what the proxy sends until it asks again."""
