@@ -25,7 +25,8 @@ def names_of_documents(
 ) -> tuple[str, frozenset[str]]:
     """Return the stem of what every document is called, empty where nothing tells, and all stems that stand for them.
 
-    It is the name of the one folder in the plural, else of the files with numbers, else of the field with these.
+    It is the name of the one folder in the plural, else of the files with numbers, else of the field with these;
+    folders with such names are kinds of documents, and then files with numbers are called nothing else.
     """
     folders = {doc_id.rpartition("/")[0].rpartition("/")[2] for doc_id in doc_ids}
     plurals = [
@@ -39,7 +40,7 @@ def names_of_documents(
         own = {word_key([part]) for name in fields for part in parts(name)}
         called |= {word_key(plurals[0][-1:])}.union(*(each for each in _things() if each & called)) - own
         called |= _stems("people") - own if _stems("of_people") & own else set()
-    numbered = _numbered_as(doc_ids, fields, values)
+    numbered = "" if plurals else _numbered_as(doc_ids, fields, values)
     return noun or numbered, called | ({numbered} if numbered else set())
 
 
