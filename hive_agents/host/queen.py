@@ -92,7 +92,8 @@ class Queen:
         """
         if not text.strip():
             raise HiveError.of("HIVE-409", "there is no message", fix="ask in your own words", exit_code=2)
-        state = await self._invoke({"text": text.strip()}, self._session(principal))
+        session = await asyncio.to_thread(self._session, principal)  # which looks the asker's rights up
+        state = await self._invoke({"text": text.strip()}, session)
         reply: dict[str, Any] = state["reply"]
         return reply
 

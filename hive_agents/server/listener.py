@@ -73,6 +73,7 @@ class Listener:
                 await super().shutdown(sockets)  # which first accepts nothing more
 
         connections = Connections(host.workspace.settings.server)
+        await asyncio.to_thread(getattr, host.dispatcher, "engine")  # imports much, and the host's roles work meanwhile
         app = create_app(host, loopback=is_loopback(self.host))
         app.state.connections = connections
         app.state.listener, app.state.closing = self, asyncio.Event()

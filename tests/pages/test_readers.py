@@ -267,7 +267,7 @@ async def test_a_persons_page_makes_a_token_and_tells_of_them(place: Workspace, 
     made = await sent(client, "/settings/tokens", act="make", user="maria", lifetime="month")
     (text,) = re.findall(r"<textarea[^>]*>([^<]+)</textarea>", made.text)
     assert f'data-copy="{text}"' in made.text
-    assert f"opens {client.base_url}" in made.text
+    assert f"answers only on the machine that it runs on, at {client.base_url}" in made.text
     assert list(await listed(client, {"Authorization": f"Bearer {text}"})) == ["open/open.md"]
 
 
