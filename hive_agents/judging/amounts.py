@@ -273,7 +273,7 @@ _FRACTION = re.compile(rf"\b(one|two|three|four)[ -]({'|'.join(_PARTS)})s?\b(?:(
 _DEGREES = re.compile(
     r"(?<=\d) ?(?:degrees? ?|deg\.? ?|(?:(?<= )|(?<=\d\d))(?=[CF]\b(?![+#.]\w)))(?=[CF]\b|celsius|fahrenheit)", re.I
 )
-_MIXED = re.compile(r"\b(?:(\d+) (?:and )?)?(\d)/(\d)\b(?=[ -][a-z])|(\d*) ?([¼½¾⅓⅔⅛⅜⅝⅞])")
+_MIXED = re.compile(r"\b(?:(\d+) (?:and )?)?(\d)/(\d)\b(?=[ -][a-z])|(?:(?<!\d)(\d{1,9}) ?)?([¼½¾⅓⅔⅛⅜⅝⅞])")
 
 
 def _as_decimal(found: re.Match[str]) -> str:
