@@ -37,6 +37,14 @@ def test_work_that_is_over_at_once_says_nothing() -> None:
     assert lines == []
 
 
+def test_a_command_that_ends_leaves_the_database_in_one_file(tmp_path: Path) -> None:
+    """What stands in a write-ahead log is lost to who copies the database alone."""
+    place = words_sample(tmp_path / "ws")
+    for command in (["runs", "list"], ["history"], ["approvals", "list"]):
+        subprocess.run([*HIVE, *command, "-w", place.root], check=True, capture_output=True)
+        assert not place.database.with_name("hive.db-wal").exists()
+
+
 def test_piped_output_has_no_wrapped_line_and_no_blanks_at_its_end() -> None:
     run = subprocess.run(
         [*HIVE, "query", "rotate an API key", "-w", str(indexed_sample())], capture_output=True, text=True, check=True
