@@ -214,9 +214,8 @@ class Chaos:
         if self.hosts.engine is not None:
             stop = partial(self.stop, self.hosts.engine.signal, STOPPED[ENGINE])
             faults += [(f"{ENGINE} killed", ENGINE, self.restart_engine), (f"{ENGINE} stopped", ENGINE, stop)]
-        end = self.world.began + self.seconds
         waiting: list[tuple[str, str, Callable[[], Awaitable[Any]]]] = []
-        while time.monotonic() < end:
+        while time.monotonic() < self.world.began + self.seconds:
             waiting = waiting or self.chance.sample(faults, len(faults))
             what, target, strike = waiting.pop()
             with self.world.fault(what, target):

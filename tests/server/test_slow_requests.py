@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,21 +14,9 @@ from hive_agents.access import Principal, mint
 from hive_agents.runs import control
 from hive_agents.server.meta import OPERATIONS
 from hive_agents.server.rates import Places
-from tests.server.serving import sample, served
 
 READS = [one for one in OPERATIONS if one.body or one.form or one.takes]
 ROLES = frozenset({"reader", "approver", "operator", "admin"})
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Workspace:
-    return sample(tmp_path / "ws")
-
-
-@pytest.fixture
-async def client(place: Workspace) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(place, roles=("http",)) as client:
-        yield client
 
 
 def bearer(place: Workspace, user: str) -> dict[str, str]:
