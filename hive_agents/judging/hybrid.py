@@ -237,8 +237,8 @@ class HybridJudge:
         again = await self._stronger._by_evaluators(case, context)
         # It stands in for the one that wasn't sure: what the others are sure of is still said.
         others, least = [each for each in verdicts if each is not weakest], self.threshold(goal_type)
-        sure = {each.action for each in others if decides(each.confidence, least, bins)}
-        if again.action is JudgmentAction.ACCEPT and sure - {again.action}:
+        sure = sorted({each.action for each in others if decides(each.confidence, least, bins)})
+        if again.action is JudgmentAction.ACCEPT and set(sure) - {again.action}:
             again = case.escalate("panel_disagreement", f"The panel says {', '.join(sure)}.", weakest.confidence)
         return again.model_copy(update={"asked_again": True})
 
