@@ -65,7 +65,7 @@ async def enter(work: NodeWork, _: VisitState) -> Update:
     if node.code is not None:
         return {"iteration": 0, "tool_calls": 0, "next": "think"}
     if work.memory is not None:
-        work.memory.seed(work.identity, notes=session.accepted_notes())
+        await session.seed_notes(work.memory, work.identity)
     try:
         words = await why_here(work)
     except HiveError as error:

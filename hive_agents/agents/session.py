@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hive_agents.agents.effects import Effects
+from hive_agents.agents.effects import Done, Effects
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
+from hive_agents.agents.viewing import NOTES, RunView
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing, filed_by
 from hive_agents.base import Outage, cached_property, encodable
 from hive_agents.events import DURABLE, Event, EventLog, EventType, derived_id
@@ -138,13 +139,21 @@ class AgentSession:
         """The notes of this run; None for an agent without notes."""
         return AgentMemory(self.workspace, self.folder / "memory") if self.agent.memory is not None else None
 
-    def accepted_notes(self) -> str:
-        """Return the accepted notes of this thread or user that the agent's notes begin with; "" where they don't."""
+    async def seed_notes(self, memory: AgentMemory, identity: str) -> None:
+        """Begin the run's notes with those accepted for this thread or user; it has read what their runs have read."""
         adapt = self.agent.memory.adapt if self.agent.memory is not None else "run"
-        if adapt == "run":
-            return ""
-        owner = self.user if adapt == "user" else f"thread:{self.thread_id}"
-        return AcceptedNotes(self.workspace, tenant=self.tenant, agent_id=self.agent.id, of=owner).text()
+        begun: dict[str, Any] = {"text": "", "documents": []}
+        if adapt != "run" and not memory.path.exists():
+            of = self.user if adapt == "user" else f"thread:{self.thread_id}"
+            kept = AcceptedNotes(self.workspace, tenant=self.tenant, agent_id=self.agent.id, of=of).all()
+            notes = RunView.of_notes(self.workspace, self.tenant, self.principal, kept).values()
+            read = [one for note in notes for one in documents_read(self.workspace, note.run_id or "").values()]
+            begun = {"text": "".join(note.line for note in notes), "documents": sorted(frozenset().union(*read))}
+            if kept:
+                begun = await self.effects.within(NOTES, NOTES, "accepted", partial(Done, begun))
+            if begun["documents"]:
+                self.documents_read[NOTES] = frozenset(begun["documents"])
+        memory.seed(identity, notes=begun["text"])
 
     @cached_property
     def documents_read(self) -> dict[str, frozenset[str]]:

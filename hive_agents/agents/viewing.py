@@ -6,7 +6,7 @@ everything from there on is withheld from them; from the run's own model at leas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,11 @@ from hive_agents.store import documents_read
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
-    from hive_agents.memory import Entry
+    from hive_agents.memory import AcceptedNote, Entry
     from hive_agents.workspace import Workspace
 
+NOTES = "notes"
+"""The key in the ledger of the accepted notes that a run began with."""
 PERSON = "person:"
 """How the keys of messages begin that people wrote."""
 _TEXTS = ("feedback", "error", "message", "data", "task", "title")
@@ -49,6 +51,16 @@ class RunView:
         if every and reader is not None:
             self.hidden = every - ViewGate.of(workspace, reader).allowed(sorted(every))
         self._sources = {key for key, documents in read.items() if documents & self.hidden}
+
+    @classmethod
+    def of_notes(
+        cls, workspace: Workspace, tenant: str, reader: Principal | None, notes: Iterable[AcceptedNote]
+    ) -> dict[int, AcceptedNote]:
+        """Return the notes by number, from 1, without those of runs that have read what the reader may not view."""
+        numbered = dict(enumerate(notes, start=1))
+        runs = {note.run_id for note in numbered.values() if note.run_id is not None}
+        hidden = {run_id for run_id in runs if cls(workspace, run_id, tenant, reader).hidden}
+        return {number: note for number, note in numbered.items() if note.run_id not in hidden}
 
     def withholds(self, conversation: str, entry: Entry) -> bool:
         """Return whether the message may say what a hidden document says; a person's words to the run never do."""
@@ -88,8 +100,8 @@ class RunView:
     @cached_property
     def _first(self) -> int | None:
         """Where in the run a hidden document was read first; None where none was."""
-        if not self.hidden:
-            return None
+        if not self.hidden or NOTES in self._sources:
+            return 0 if self.hidden else None
         places = (
             (conversation, entry.n)
             for conversation in self._store.of_run(self._run_id)

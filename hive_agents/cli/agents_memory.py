@@ -32,10 +32,9 @@ def show(
 ) -> None:
     """Show the notes that later runs begin with, and notes of runs that nobody has accepted yet."""
     notes, of = _notes(surface, agent, user, thread, tenant)
-    accepted = notes.all()
-    texts = {note.text for note in accepted}
+    texts = {note.text for note in notes.all()}
     proposals = [proposal for proposal in _proposals(surface, agent, of) if proposal["text"] not in texts]
-    rows: list[dict[str, Any]] = [{"n": n, **note.model_dump()} for n, note in enumerate(accepted, start=1)]
+    rows = _shown(surface, notes, of)
     lines = [
         f"{row['n']}  {row['text']}  ({row['run_id'] or 'written'}, by {row['by']}, {row['at'][:16]})" for row in rows
     ]
@@ -97,7 +96,7 @@ def edit(
         notes.add([note])
     else:
         notes.replace(number, note)
-    surface.show({"agent": agent, **of, "notes": [note.model_dump() for note in notes.all()]}, "noted")
+    surface.show({"agent": agent, **of, "notes": _shown(surface, notes, of)}, "noted")
 
 
 @app.command()
@@ -114,6 +113,14 @@ def clear(
     notes, of = _notes(surface, agent, user, thread, tenant)
     removed = notes.remove(number=number)
     surface.show({"agent": agent, **of, "removed": removed}, f"{removed} forgotten")
+
+
+def _shown(surface: Surface, notes: AcceptedNotes, of: dict[str, str | None]) -> list[dict[str, Any]]:
+    from hive_agents.agents import RunView
+
+    reader = surface.asker.caller().principal
+    shown = RunView.of_notes(surface.workspace, str(of["tenant"]), reader, notes.all())
+    return [{"n": n, **note.model_dump()} for n, note in shown.items()]
 
 
 def _notes(
@@ -170,10 +177,14 @@ def _thread_of_notes(surface: Surface, agent: str, thread: str | None, run: str 
 
 
 def _proposals(surface: Surface, agent: str, of: dict[str, str | None]) -> list[dict[str, str]]:
-    """Return the notes of the last 100 runs, in their adapt.md, each with its run_id."""
+    """Return the notes of the last 100 runs, in their adapt.md, each with its run_id, of those that read nothing that
+    the asker may not view."""
+    from hive_agents.agents import RunView
     from hive_agents.memory import noted_in
     from hive_agents.runs import RunStore
 
-    rows = RunStore(surface.workspace).list(tenant=of["tenant"], user=of["user"], limit=100)
+    place, reader = surface.workspace, surface.asker.caller().principal
+    rows = RunStore(place).list(tenant=of["tenant"], user=of["user"], limit=100)
     rows = [row for row in rows if row.agent == agent and (of["thread"] is None or row.thread_id == of["thread"])]
-    return [{"run_id": row.run_id, "text": text} for row in rows for text in noted_in(surface.workspace, row.run_id)]
+    rows = [row for row in rows if not RunView(place, row.run_id, row.tenant, reader).hidden]
+    return [{"run_id": row.run_id, "text": text} for row in rows for text in noted_in(place, row.run_id)]

@@ -27,6 +27,11 @@ class AcceptedNote(Format):
     by: str
     at: str
 
+    @property
+    def line(self) -> str:
+        """The note in the agent's prompt."""
+        return f"- {self.text} (accepted by {self.by}, {self.at[:10]})\n"
+
 
 class AcceptedNotes:
     """The notes of one agent `of` a user, or of `thread:ID`, which only people write.
@@ -43,10 +48,6 @@ class AcceptedNotes:
         with disk_errors(self.path):
             text = jsontext.decode(read_bytes(self.path), self._file) if self.path.exists() else ""
         return list(self._read(text))
-
-    def text(self) -> str:
-        """Return the notes for the agent's prompt; "" without any."""
-        return "".join(f"- {note.text} (accepted by {note.by}, {note.at[:10]})\n" for note in self.all())
 
     def add(self, notes: Iterable[AcceptedNote]) -> None:
         """Add notes, each once. Raises: HIVE-105 for more than 200 of them."""

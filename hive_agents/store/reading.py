@@ -9,8 +9,10 @@ from hive_agents.workspace import Workspace
 
 
 def documents_read(workspace: Workspace, run_id: str) -> dict[str, frozenset[str]]:
-    """Return the ids of the documents that a run's tool calls have shown it, by the key of the call."""
-    query = "SELECT key, result FROM effects WHERE run_id = ? AND kind = 'tool' AND result LIKE '%\"documents\": [%'"
+    """Return the ids of the documents that a run's tool calls, or the notes that it began with, have shown it, by the
+    key of these."""
+    kinds = "kind IN ('tool', 'notes')"
+    query = f"SELECT key, result FROM effects WHERE run_id = ? AND {kinds} AND result LIKE '%\"documents\": [%'"
     with connected(workspace.records) as connection:
         rows = connection.execute(query, (run_id,)).fetchall()
     return {

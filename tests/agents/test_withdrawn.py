@@ -355,3 +355,58 @@ def test_what_names_documents_is_decided_by_who_may_view_them(
     boss = dataclasses.replace(DANA, roles=frozenset({"approver"}))
     assert as_holder(place, monkeypatch, KIM, "approvals", "approve", request.id, "--json").codes == {"HIVE-415"}
     assert as_holder(place, monkeypatch, boss, "approvals", "approve", request.id, "--json").code == 0
+
+
+def noted(place: Workspace) -> AgentRun:
+    """A run of Dana's whose notes quote what it read."""
+    run = begin(place, Searcher(), memory={"adapt": "user"})
+    write_json(place, "agents/digest.json", run.agent.to_json())
+    run.go()
+    return run
+
+
+def test_notes_are_shown_to_whoever_may_view_what_their_run_read(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before and after a person let them in, also to an admin, and to their own person once a right is gone."""
+    run, admin = noted(place), dataclasses.replace(KIM, roles=KIM.roles | {"admin"})
+
+    def shown(who: Principal, *verb: str) -> set[int]:
+        ran = as_holder(
+            place, monkeypatch, who, "agents", "memory", *verb, "--user", "dana", "--tenant", "acme", "--json"
+        )
+        return {number for _, number in canaries(ran.out + ran.err)}
+
+    for let_in in (False, True):
+        if let_in:
+            assert shown(DANA, "accept", "digest", run.run_id) == {1, 2, 3}
+        assert shown(DANA, "show", "digest") == {1, 2, 3}
+        assert shown(admin, "show", "digest") == set()
+        assert shown(admin, "accept", "digest", run.run_id) == set()
+    rules(place, grant=False)
+    assert shown(DANA, "show", "digest") == set()
+
+
+def test_a_run_begins_with_no_note_of_what_was_withdrawn(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = noted(place)
+    as_holder(place, monkeypatch, DANA, "agents", "memory", "accept", "digest", run.run_id)
+    for lost in (False, True):
+        if lost:
+            rules(place, grant=False)
+        later = Searcher()
+        begin(place, later, memory={"adapt": "user"}).go()
+        assert later.prompts[0] == (set() if lost else {1, 2, 3})
+
+
+def test_what_a_run_says_by_its_notes_is_as_hidden_as_what_they_rest_on(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, admin = noted(place), dataclasses.replace(KIM, roles=KIM.roles | {"admin"})
+    as_holder(place, monkeypatch, DANA, "agents", "memory", "accept", "digest", first.run_id)
+    model = Told(lambda messages, _: say([sets("text", " ".join(canary("b", n) for n in sorted(seen(messages))))]))
+    spec = agent(node("read", output_keys=["text"]), memory={"adapt": "user"})
+    run = start(place, spec, model, principal=DANA, goal=goal())
+    run.go()
+    for words in (["runs", "logs", run.run_id], ["agents", "memory", "show", "digest", "--user", "dana"]):
+        theirs, mine = [as_holder(place, monkeypatch, who, *words, "--json").out for who in (admin, DANA)]
+        assert (canaries(theirs), {number for _, number in canaries(mine)}) == (set(), {1, 2, 3})
