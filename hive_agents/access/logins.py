@@ -11,14 +11,14 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hive_agents.access import proofs
 from hive_agents.access.keys import require_owner, session_key
-from hive_agents.access.principal import LOCAL_TENANT, Principal, asked_by, local_user, named, owner
+from hive_agents.access.principal import LOCAL_TENANT, Principal, asked_by, owner
 from hive_agents.access.rules import is_open, known_principal
 from hive_agents.access.tokens import (
     MAX_TOKEN,
@@ -69,7 +69,7 @@ def begin_session(workspace: Workspace, code: str) -> str:
         state = proofs.state(workspace, "session", claims["jti"], who.tenant, who.user)
         require_since_end(state, claims)
 
-    return _begun(workspace, who, SESSION_SECONDS, {"as": as_user, "makers": makers}, named(makers[0]), require)
+    return _begun(workspace, who, SESSION_SECONDS, {"as": as_user, "makers": makers}, makers, require)
 
 
 def session_of_token(workspace: Workspace, token: str) -> str:
@@ -86,7 +86,7 @@ def session_of_token(workspace: Workspace, token: str) -> str:
     proofs.require_room(workspace, who)
     kept = {name: claims[name] for name in _OF_TOKEN if name in claims}
     seconds = max(0, min(SESSION_SECONDS, int(claims["exp"] - time.time())))
-    return _begun(workspace, who, seconds, {"of": kept}, asked_by(who.user))
+    return _begun(workspace, who, seconds, {"of": kept}, who.hands)
 
 
 def begin_sign_in(workspace: Workspace, kept: Mapping[str, str]) -> str:
@@ -121,7 +121,7 @@ def session_of_provider(workspace: Workspace, who: Principal) -> ProvidedSession
     rights = {"tenant": who.tenant, "sub": who.user, "groups": sorted(who.groups), "roles": sorted(who.roles)}
     claims = {"of": rights | {"iat": now, "exp": now + SESSION_SECONDS}, "by_provider": True}
     session, made = _signed(workspace, _SESSION, who, SESSION_SECONDS, claims)
-    proofs.begin(workspace, "session", made["jti"], who, now + PROVIDED_SECONDS, asked_by(who.user))
+    proofs.begin(workspace, "session", made["jti"], who, now + PROVIDED_SECONDS, who.hands)
     return ProvidedSession(session, made["jti"], made["exp"])
 
 
@@ -154,7 +154,7 @@ def owner_token(workspace: Workspace, ttl: int = 3600) -> Token:
         fix = "name one with --user"
         raise HiveError.of("HIVE-409", "a token needs a user where permissions are enforced", fix=fix, exit_code=2)
     token, claims = _signed(workspace, _OWNER, owner(), ttl)
-    proofs.begin(workspace, "token", claims["jti"], owner(), claims["exp"], local_user())
+    proofs.begin(workspace, "token", claims["jti"], owner(), claims["exp"], owner().hands)
     return Token(token, dt.datetime.fromtimestamp(claims["exp"], dt.UTC).isoformat(), owner(), claims["jti"])
 
 
@@ -207,11 +207,11 @@ def _begun(
     who: Principal,
     seconds: int,
     claims: Mapping[str, Any],
-    maker: str,
+    makers: Sequence[str],
     require: Callable[[], object] = lambda: None,
 ) -> str:
     session, made = _signed(workspace, _SESSION, who, seconds, claims)
-    proofs.begin(workspace, "session", made["jti"], who, made["exp"], maker, require=require)
+    proofs.begin(workspace, "session", made["jti"], who, made["exp"], makers, require=require)
     return session
 
 

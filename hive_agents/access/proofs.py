@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from hive_agents.access.keys import stamp
 from hive_agents.access.principal import LOCAL_TENANT, Principal, named
-from hive_agents.access.rules import AccessRules
 from hive_agents.base import HiveError, TooMany
 from hive_agents.base.files import read_bytes
 from hive_agents.events import Event, EventLog, EventType
@@ -75,17 +74,18 @@ def begin(
     id: str,
     who: Principal,
     expires: int,
-    maker: str,
+    makers: Sequence[str],
     require: Callable[[], object] = lambda: None,
 ) -> None:
-    """Record a proof that is made, unless `require` raises once nobody else writes; a token also in the audit log."""
+    """Record a proof that is made, unless `require` raises once nobody else writes; a token also in the audit log.
+    Makers are as those of a `Principal`."""
     roles = sorted(who.roles)
-    row = (kind, id, who.tenant, who.user, json.dumps(roles), maker, audit.now(), expires, None, None)
+    row = (kind, id, who.tenant, who.user, json.dumps(roles), ",".join(makers), audit.now(), expires, None, None)
     with _proofs(workspace) as connection, transaction(connection):
         require()
         connection.execute(_INSERT, row)
         if kind == "token":
-            about = {"jti": id, "user": who.user, "by": named(maker)}
+            about = {"jti": id, "user": who.user, "by": named(makers[0])}
             _tell(connection, EventType.TOKEN_MADE, who.tenant, about)
             rights = {"groups": sorted(who.groups), "roles": roles, "expires": expires}
             audit.append(workspace, EventType.TOKEN_MADE, tenant=who.tenant, **about, **rights)
@@ -150,10 +150,10 @@ def end(
     return new
 
 
-def end_all(workspace: Workspace, user: str, tenant: str, by: str) -> tuple[int, int, int]:
-    """End all tokens and sessions that a user of a tenant has, also tokens that were not made here, and what they made
-    for people whom `access/*.json` doesn't name; return the numbers of tokens and sessions that the records know, and
-    of the streams that end with them."""
+def end_all(workspace: Workspace, user: str, tenant: str, by: str) -> tuple[int, int, int, list[str]]:
+    """End all tokens and sessions that a user of a tenant has, also tokens that were not made here, and those that they
+    made for others and may have kept; return the numbers of tokens and sessions that the records know, of the streams
+    that end with them, and the others' names."""
     now, seconds = audit.now(), int(dt.datetime.now(dt.UTC).timestamp())
     of_user = "user = ? AND tenant = ? AND ended_at IS NULL AND kind = ? AND expires_at > ?"
     ended: dict[str, list[str]] = {}
@@ -161,8 +161,8 @@ def end_all(workspace: Workspace, user: str, tenant: str, by: str) -> tuple[int,
         for kind in ("token", "session"):
             query, values = f"SELECT id FROM proofs WHERE {of_user}", (user, tenant, kind, seconds)
             ended[kind] = [str(id) for (id,) in connection.execute(query, values).fetchall()]
-        of_others = _made_for_nobody(workspace, connection, user, tenant, seconds)
-        ended["token"] = list(dict.fromkeys([*ended["token"], *of_others]))
+        of_others = _made_for_others(connection, user, tenant)
+        ended["token"] += of_others
         for kind, ids in ended.items():
             for id in ids:
                 connection.execute(_END, (now, by, kind, id, tenant))
@@ -170,28 +170,28 @@ def end_all(workspace: Workspace, user: str, tenant: str, by: str) -> tuple[int,
         (streams,) = connection.execute(open, (tenant, user, seconds)).fetchone()
         mark = _INSERT.replace("DO NOTHING", "(kind, id, tenant) DO UPDATE SET ended_at = excluded.ended_at")
         connection.execute(mark, ("person", user, tenant, user, "[]", None, None, None, now, by))
-        numbers = len(ended["token"]), len(ended["session"])
-        about = {"user": user, "by": by, "tokens": numbers[0], "sessions": numbers[1]}
+        numbers, made_for = (len(ended["token"]), len(ended["session"])), sorted({*of_others.values()})
+        about = {"user": user, "by": by, "tokens": numbers[0], "sessions": numbers[1], "made_for": made_for}
         _tell(connection, EventType.PERSON_ENDED, tenant, about)
     audit.append(workspace, EventType.PERSON_ENDED, tenant=tenant, **about, jtis=ended["token"])
-    return *numbers, int(streams)
+    return *numbers, int(streams), made_for
 
 
-def _made_for_nobody(
-    workspace: Workspace, connection: RecordsConnection, user: str, tenant: str, now: int
-) -> list[str]:
-    """Return the tokens that a user made for people whom only they vouch for, and that those made for others."""
-    people, makers, found = AccessRules.load(workspace).principals, [user], []
+def made_for(workspace: Workspace, user: str, tenant: str) -> list[str]:
+    """Return the others whose tokens end with a user of a tenant, who made them."""
+    with _proofs(workspace) as connection:
+        return sorted({*_made_for_others(connection, user, tenant).values()})
+
+
+def _made_for_others(connection: RecordsConnection, user: str, tenant: str) -> dict[str, str]:
+    """Return {id: user} of the valid tokens of others that a user made, or that were made by such a token."""
     query = (
-        "SELECT id, user FROM proofs"
-        " WHERE kind = 'token' AND tenant = ? AND made_by = ? AND ended_at IS NULL AND expires_at > ?"
+        "SELECT id, user, made_by FROM proofs WHERE kind = 'token' AND tenant = ? AND user <> ? AND made_at IS NOT NULL"
+        " AND ended_at IS NULL AND expires_at > ?"
     )
-    for maker in makers:
-        for id, whom in connection.execute(query, (tenant, Principal(tenant, maker).hands[0], now)).fetchall():
-            if whom not in people or people[whom].tenant != tenant:
-                found.append(str(id))
-                makers += [whom] if whom not in makers else []
-    return found
+    rows = connection.execute(query, (tenant, user, int(dt.datetime.now(dt.UTC).timestamp()))).fetchall()
+    hand = Principal(tenant, user).hands[0]
+    return {str(id): str(whose) for id, whose, makers in rows if hand in str(makers).split(",")}
 
 
 def tell_streams(workspace: Workspace, host: str, open: Mapping[tuple[str, str], int], seconds: int) -> None:
@@ -236,7 +236,7 @@ def issued_tokens(workspace: Workspace, tenant: str | None = None) -> list[dict[
     with _proofs(workspace) as connection:
         rows = [dict(zip(names, row, strict=True)) for row in connection.execute(query, (now, *values)).fetchall()]
     for row in rows:
-        row |= {"roles": json.loads(row["roles"]), "made_by": named(row["made_by"])}
+        row |= {"roles": json.loads(row["roles"]), "made_by": named(row["made_by"].split(",")[0])}
         row["expires_at"] = dt.datetime.fromtimestamp(row["expires_at"], dt.UTC).isoformat()
     return rows
 

@@ -81,7 +81,8 @@ def mint(
     workspace's owner, and the makers of the maker's token; the records and the audit log know of it. `require` raises
     where the maker may no longer make one: others' writing may be waited for.
 
-    Raises: HIVE-409 for a ttl out of range or the reserved tenant; HIVE-411 or HIVE-417 for a key that can't sign.
+    Raises: HIVE-409 for a ttl out of range or the reserved tenant; HIVE-411 or HIVE-417 for a key that can't sign;
+    HIVE-415 for a maker of another tenant.
     """
     import jwt
 
@@ -89,6 +90,9 @@ def mint(
     if principal.tenant == LOCAL_TENANT:
         message = f'no token can name the tenant "{LOCAL_TENANT}": it means the owner in open mode'
         raise HiveError.of("HIVE-409", message, fix="name the tenant otherwise", exit_code=2)
+    if maker is not None and maker.tenant not in (LOCAL_TENANT, principal.tenant):
+        fix = "an admin of that tenant may"
+        raise HiveError.of("HIVE-415", "tokens are made for one's own tenant", fix=fix, exit_code=1)
     signing, principal = next(iter(keys_of(workspace).values())), as_granted(workspace, principal)
     listed = _entry(AccessRules.load(workspace), principal) is not None
     access = workspace.settings.access
@@ -114,7 +118,7 @@ def mint(
     if len(token) > MAX_TOKEN:
         message = f"the token would be over {MAX_TOKEN} characters"
         raise HiveError.of("HIVE-409", message, fix="name fewer groups", exit_code=2)
-    proofs.begin(workspace, "token", jti, principal, int(ends.timestamp()), makers[0], require=require)
+    proofs.begin(workspace, "token", jti, principal, int(ends.timestamp()), makers, require=require)
     return Token(token, ends.isoformat(), principal, jti)
 
 

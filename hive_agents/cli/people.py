@@ -21,13 +21,13 @@ def end(
     ] = None,
 ) -> None:
     """End a person's tokens and sessions on all hosts, their open streams, and the runs that act as them; delete the
-    files that they dropped into conversations. Tokens that they made for people whom no file names end, too.
+    files that they dropped into conversations. Tokens that they made for others end, too, since they may have kept one.
 
     Whoever access/*.json still names can sign in again.
     """
     from hive_agents import copilot
     from hive_agents.access import AccessRules, asked_by, local_user
-    from hive_agents.base import HiveError
+    from hive_agents.base import HiveError, safe_line
 
     place, asker = surface.workspace, surface.asker
     asker.require_role("end what others hold", "admin")
@@ -38,5 +38,8 @@ def end(
         raise HiveError.of("HIVE-415", f"{holder.user} administers {holder.tenant} alone", fix="leave --tenant out")
     by = local_user() if holder is None else asked_by(holder.user)
     ended = copilot.end_person(place, user, tenant, by)
-    shown = ", ".join(count(number, what.removesuffix("s")) for what, number in ended.items())
-    surface.show(ended, f"ended of {user} of {tenant}: {shown}")
+    shown = ", ".join(count(ended[what], what.removesuffix("s")) for what in ("tokens", "sessions", "streams", "runs"))
+    surface.show(ended, safe_line(f"ended of {user} of {tenant}: {shown}"))
+    if ended["made_for"]:
+        who = safe_line(", ".join(ended["made_for"]))
+        surface.say(f"they had made tokens for {who}: `hive token --user NAME` makes new ones")

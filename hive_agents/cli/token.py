@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,7 +36,8 @@ def token(
     ttl: Annotated[int, typer.Option("--ttl", help="Seconds until it expires.")] = 3600,
     revoke: Annotated[str | None, typer.Option("--revoke", metavar="JTI", hidden=True)] = None,
 ) -> None:
-    """Sign a token that authenticates a user, with no more than access/*.json grants them."""
+    """Sign a token that authenticates a user, with no more than access/*.json grants them. The holder of HIVE_TOKEN
+    needs the role admin, and makes tokens for their own tenant."""
     if context.invoked_subcommand is not None:
         return
     if revoke is not None:
@@ -43,12 +45,14 @@ def token(
         return
     from hive_agents.access import logins, mint
 
+    require = partial(surface.asker.require_role, "make tokens", "admin")
+    require()
     holder = surface.asker.token_holder()
     if holder is None and (user, tenant, groups, roles) == (None, None, None, None):
         made = logins.owner_token(surface.workspace, ttl)
     else:
         wanted = _wanted(surface.workspace, user, tenant, groups, roles)
-        made = mint(surface.workspace, wanted, ttl, maker=holder)
+        made = mint(surface.workspace, wanted, ttl, maker=holder, require=require)
         _warn(surface, wanted, made)
     principal = made.principal
     summary = f"{principal.user} of {principal.tenant}, roles {', '.join(sorted(principal.roles))}"

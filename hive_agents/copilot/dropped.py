@@ -250,7 +250,7 @@ def forget_unused_files(connection: RecordsConnection, before: str) -> None:
     connection.execute(f"DELETE FROM thread_files WHERE at < ? AND NOT EXISTS ({used})", (before, before))
 
 
-def end_person(workspace: Workspace, user: str, tenant: str, by: str) -> dict[str, int]:
+def end_person(workspace: Workspace, user: str, tenant: str, by: str) -> dict[str, Any]:
     """Do what `runs.end_person` does, and delete the files that the person dropped into conversations."""
     ended = runs.end_person(workspace, user, tenant, by)
     with connected(workspace.records) as connection, transaction(connection):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import proofs
 from hive_agents.base import HiveError
@@ -69,13 +69,13 @@ def say(workspace: Workspace, run_id: str, text: str, *, key: str | None = None)
     store.append(conversation, Message(role="user", content=text), key=f"person:{key or uuid.uuid4().hex}")
 
 
-def end_person(workspace: Workspace, user: str, tenant: str, by: str) -> dict[str, int]:
-    """End all that a user of a tenant holds and does, on all hosts; return {tokens, sessions, streams, runs}.
+def end_person(workspace: Workspace, user: str, tenant: str, by: str) -> dict[str, Any]:
+    """End all that a user of a tenant holds and does, on all hosts; return {tokens, sessions, streams, runs, made_for}.
 
     Streams end within a heartbeat. Also tokens that were not made here count no more, if they were made before now; the
     stopped runs can't be resumed, since they act as this person.
     """
-    tokens, sessions, streams = proofs.end_all(workspace, user, tenant, by)
+    tokens, sessions, streams, made_for = proofs.end_all(workspace, user, tenant, by)
     stopped = 0
     while under_way := RunStore(workspace).list(status=ACTIVE, tenant=tenant, user=user, limit=AT_ONCE):
         changed = 0
@@ -86,7 +86,7 @@ def end_person(workspace: Workspace, user: str, tenant: str, by: str) -> dict[st
         stopped += changed
         if not changed:  # the rest stops as soon as their workers react
             break
-    return {"tokens": tokens, "sessions": sessions, "streams": streams, "runs": stopped}
+    return {"tokens": tokens, "sessions": sessions, "streams": streams, "runs": stopped, "made_for": made_for}
 
 
 def _moved(

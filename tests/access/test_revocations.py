@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Asker, Principal, local_key, mint, proofs, revoke, verify
+from hive_agents.access import Asker, Principal, Standing, local_key, mint, proofs, revoke, verify
 from hive_agents.access.logins import (
     LINK_SECONDS,
     SESSION_SECONDS,
@@ -132,7 +132,7 @@ def test_a_session_of_a_token_ends_with_it(text_workspace: Workspace) -> None:
 def test_all_that_a_person_holds_ends(text_workspace: Workspace) -> None:
     token, other = mint(text_workspace, DANA), mint(text_workspace, Principal("globex", "dana"))
     session = session_of_token(text_workspace, token.token)
-    assert end_all(text_workspace, "dana", "acme", "user:root") == (1, 1, 0)
+    assert end_all(text_workspace, "dana", "acme", "user:root") == (1, 1, 0, [])
     assert "was revoked" in refused(lambda: verify(text_workspace, token.token))
     assert "was ended" in refused(Asker.of(text_workspace, session).reader_or_owner)
     assert verify(text_workspace, other.token).tenant == "globex"
@@ -152,22 +152,33 @@ def test_a_link_of_before_begins_no_session_of_who_was_ended(text_workspace: Wor
     assert Asker.of(text_workspace, session).reader().user == "dana"
 
 
-def test_tokens_that_who_was_ended_made_for_people_whom_nobody_names_end(text_workspace: Workspace) -> None:
-    """An admin who leaves had made another name's token beforehand, and that one's a third."""
+def test_tokens_that_who_was_ended_made_for_others_end(text_workspace: Workspace) -> None:
+    """An admin who leaves had kept a colleague's token, and had made a third's by it."""
     people = {"principals": {"amy": {"tenant": "acme"}, "kim": {"tenant": "globex"}}}
     (text_workspace.root / "access").mkdir()
     (text_workspace.root / "access" / "a.json").write_text(json.dumps(people))
     root = Principal("acme", "root", frozenset(), frozenset({"admin"}))
     ghost = Principal("acme", "ghost", frozenset(), frozenset({"admin"}))
-    of_root = [mint(text_workspace, who, maker=root) for who in (root, ghost, Principal("acme", "kim"))]
+    amy = Principal("acme", "amy", frozenset(), frozenset({"reader"}))
+    of_root = [mint(text_workspace, who, maker=root) for who in (root, ghost, amy)]
     third = mint(text_workspace, Principal("acme", "third"), maker=verify(text_workspace, of_root[1].token))
-    session = session_of_token(text_workspace, third.token)
-    kept = [mint(text_workspace, Principal("acme", "amy"), maker=root), mint(text_workspace, DANA)]
-    assert end_all(text_workspace, "root", "acme", "user:amy") == (4, 0, 0)
-    for one in (*of_root, third):
+    fourth = mint(text_workspace, Principal("acme", "fourth"), maker=verify(text_workspace, of_root[2].token))
+    session, run = (
+        session_of_token(text_workspace, third.token),
+        Standing.of(text_workspace, verify(text_workspace, of_root[2].token)),
+    )
+    kept = [mint(text_workspace, amy), mint(text_workspace, DANA, maker=amy)]
+    made_for = ["amy", "fourth", "ghost", "third"]
+    assert proofs.made_for(text_workspace, "root", "acme") == made_for
+    assert end_all(text_workspace, "root", "acme", "user:amy") == (5, 0, 0, made_for)
+    for one in (*of_root, third, fourth):
         assert "was revoked" in refused(lambda token=one.token: verify(text_workspace, token))
     assert "was revoked" in refused(Asker.of(text_workspace, session).reader_or_owner)
+    assert "was revoked" in refused(lambda: run.now(text_workspace))
     assert [verify(text_workspace, one.token).user for one in kept] == ["amy", "dana"]
+    assert proofs.made_for(text_workspace, "root", "acme") == []
+    (told,) = (one for one in audit.entries(text_workspace) if one["kind"] == "person.ended")
+    assert (told["made_for"], len(told["jtis"])) == (made_for, 5)
 
 
 def test_lost_records_know_no_token_and_still_what_was_revoked(text_workspace: Workspace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from hive_agents.access import (
     Principal,
     mint,
     owner,
+    proofs,
     revoke,
     service_principal,
     verify,
@@ -262,8 +264,54 @@ def test_hive_token_lists_revokes_and_ends(place: Workspace) -> None:
     assert "revoked" in refused(place, None, {"HIVE_TOKEN": made["token"]})
     again = hive("token", "--user", "dana", "-w", place.root, "--json").json["token"]
     ended = hive("people", "end", "dana", "-w", place.root, "--json").json
-    assert ended == {"tokens": 1, "sessions": 0, "streams": 0, "runs": 0}
+    assert ended == {"tokens": 1, "sessions": 0, "streams": 0, "runs": 0, "made_for": []}
     assert "revoked" in refused(place, None, {"HIVE_TOKEN": again})
+
+
+def test_who_is_ended_takes_the_tokens_of_colleagues_along_that_they_made(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have kept a copy; the colleagues are told apart from those whose tokens somebody else made."""
+    ruth = Principal("acme", "ruth", frozenset(), frozenset({"admin"}))
+    monkeypatch.setenv("HIVE_TOKEN", mint(place, ruth).token)
+    kept = hive("token", "--user", "dana", "-w", place.root, "--json").json["token"]
+    monkeypatch.delenv("HIVE_TOKEN")
+    of_owner = hive("token", "--user", "guest", "-w", place.root, "--json").json["token"]
+    ended = hive("people", "end", "ruth", "--tenant", "acme", "-w", place.root)
+    assert "2 tokens" in ended.out
+    assert "they had made tokens for dana: `hive token --user NAME` makes new ones" in ended.err
+    assert "revoked" in refused(place, None, {"HIVE_TOKEN": kept})
+    assert verify(place, of_owner).user == "guest"
+
+
+def test_the_holder_of_a_token_makes_tokens_as_an_admin_of_their_tenant_alone(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for holder in (DANA, Principal("acme", "kim", frozenset(), frozenset({"operator"}))):
+        monkeypatch.setenv("HIVE_TOKEN", mint(place, holder).token)
+        assert hive("token", "--user", "dana", "-w", place.root, "--json").codes == {"HIVE-415"}, holder.user
+    ruth = Principal("acme", "ruth", frozenset(), frozenset({"admin"}))
+    monkeypatch.setenv("HIVE_TOKEN", mint(place, ruth).token)
+    assert hive("token", "--user", "dana", "-w", place.root, "--json").json["principal"]["user"] == "dana"
+    foreign = hive("token", "--user", "hana", "--tenant", "globex", "-w", place.root, "--json")
+    assert foreign.codes == {"HIVE-415"}
+
+
+def test_a_token_made_on_the_command_line_counts_by_its_makers_rights_of_when_it_is_made(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for others to write; as over HTTP, its maker may be ended meanwhile."""
+    ruth = Principal("acme", "ruth", frozenset(), frozenset({"admin"}))
+    monkeypatch.setenv("HIVE_TOKEN", mint(place, ruth).token)
+    real = proofs.begin
+
+    def meanwhile(*given: Any, **named: Any) -> None:
+        proofs.end_all(place, "ruth", "acme", "user:amy")
+        real(*given, **named)
+
+    monkeypatch.setattr(proofs, "begin", meanwhile)
+    assert hive("token", "--user", "ghost", "--tenant", "acme", "-w", place.root, "--json").codes == {"HIVE-417"}
+    assert [row for row in proofs.issued_tokens(place) if row["user"] == "ghost"] == []
 
 
 def test_who_left_the_files_is_ended_in_the_tenant_that_they_name(place: Workspace) -> None:
@@ -295,7 +343,8 @@ def test_a_token_without_a_user_is_the_owners_while_the_mode_is_open(
     token = hive("token", "-w", place.root, "--json").json["token"]
     asker = Asker(Workspace(place.root), None, {"HIVE_TOKEN": token})
     assert (asker.reader(), asker.token_holder(), asker.authn) == (owner(), None, "local")
-    monkeypatch.setenv("HIVE_TOKEN", mint(place, DANA).token)
+    ruth = Principal("acme", "ruth", frozenset(), frozenset({"admin"}))
+    monkeypatch.setenv("HIVE_TOKEN", mint(place, ruth).token)
     assert hive("token", "-w", place.root, "--json").codes == {"HIVE-409"}
     toml.write_text("")
     assert "enforced" in refused(Workspace(place.root), None, {"HIVE_TOKEN": token})

@@ -152,7 +152,7 @@ def test_who_is_ended_has_no_file_left(place: Workspace) -> None:
     for one in (chat, other):
         one.drop("borealis.md", LEASE)
     ended = end_person(place, "dana", "acme", "user:root")
-    assert set(ended) == {"tokens", "sessions", "streams", "runs"}
+    assert set(ended) == {"tokens", "sessions", "streams", "runs", "made_for"}
     assert DroppedFiles(place, chat.reader, str(chat.thread_id)).files() == []
     assert names(other) == ["borealis.md"]
 

@@ -13,7 +13,7 @@ import pytest
 from playwright.async_api import Dialog
 
 from hive_agents import Workspace
-from hive_agents.access import known_principal
+from hive_agents.access import known_principal, mint
 from hive_agents.access.logins import login_code
 from hive_agents.server.auth import csrf_of
 from hive_agents.store import audit
@@ -98,6 +98,17 @@ async def test_who_is_signed_out_everywhere_may_sign_in_again(place: Workspace, 
     assert (await sent(client, "/settings/person", act="end", user="dana")).status_code == 303
     assert (await client.get("/api/session", headers=theirs)).status_code == 401
     assert known_principal(place, "dana").tenant == "acme"
+
+
+async def test_a_persons_page_says_whose_tokens_end_with_them(place: Workspace, client: httpx.AsyncClient) -> None:
+    """Whoever made a colleague's token may have kept it; the page said nothing of it, and it went on."""
+    made = mint(place, known_principal(place, "guest"), maker=known_principal(place, "dana"))
+    assert "New ones are needed by: guest." in (await client.get("/settings/person?user=dana")).text
+    assert "New ones are needed" not in (await client.get("/settings/person?user=guest")).text
+    await sent(client, "/settings/person", act="end", user="dana")
+    async with served(place, roles=("http",)) as other:
+        answer = await other.get("/api/session", headers={"Authorization": f"Bearer {made.token}"})
+    assert answer.status_code == 401
 
 
 @needs_chromium

@@ -97,7 +97,7 @@ async def test_nobody_gets_none_and_who_was_ended_has_none(place: Workspace) -> 
         assert (await drop(client, thread, {})).status_code == 401
         admin = bearer(place, "root", "admin")
         ended = await client.post("/api/people/dana/end", json={}, headers=admin)
-        assert ended.json().keys() == {"tokens", "sessions", "streams", "runs"}
+        assert ended.json().keys() == {"tokens", "sessions", "streams", "runs", "made_for"}
         assert (await client.get(listed, headers=who)).status_code == 401
         assert "borealis.md" not in str(stored(place))
 

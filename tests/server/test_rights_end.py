@@ -175,7 +175,7 @@ async def test_who_leaves_is_ended_over_http(tmp_path: Any) -> None:
         listed = (await client.get("/api/tokens", headers=admin)).json()["tokens"]
         assert dana.jti in {one["jti"] for one in listed}
         ended = await client.post("/api/people/dana/end", json={}, headers=admin)
-        assert ended.json() == {"tokens": 1, "sessions": 0, "streams": 0, "runs": 1}
+        assert ended.json() == {"tokens": 1, "sessions": 0, "streams": 0, "runs": 1, "made_for": []}
         foreign = await client.post("/api/people/hana/end", json={"tenant": "globex"}, headers=admin)
         assert foreign.status_code == 403
         mine = {"Authorization": f"Bearer {dana.token}"}

@@ -24,6 +24,7 @@ from hive_agents.access import (
     known_principal,
     logins,
     mint,
+    proofs,
     revoke,
 )
 from hive_agents.base import HiveError, NotFound, sha256
@@ -97,6 +98,7 @@ def person(call: Call) -> dict[str, Any]:
         "reads": reads_now(call, rules, known.user),
         "whole": tenant_of(call) is None,
         "lifetimes": LIFETIMES,
+        "made_for": proofs.made_for(call.workspace, known.user, known.tenant),
         **known_names(call, rules),
     }
 
