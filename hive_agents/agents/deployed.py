@@ -200,8 +200,7 @@ def known_agents(workspace: Workspace) -> list[str]:
 
 def require_agent(workspace: Workspace, id: str) -> None:
     """Raise HIVE-107 (exit code 2) where there is no agent of this id."""
-    known = known_agents(workspace)
-    if id not in known:
+    if id not in agent_ids(workspace) and id not in (known := known_agents(workspace)):
         fix = did_you_mean(id, known, "`hive agents list` names those there are")
         raise NotFound.of("HIVE-107", f'there is no agent "{id}"', file=f"agents/{id}.json", fix=fix, exit_code=2)
 

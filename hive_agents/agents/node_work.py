@@ -163,8 +163,9 @@ class NodeWork:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        reading = self.buffer.for_node(self.node.input_keys, self.node.output_keys)
-        return self.viewed({key: reading.read(key) for key in self.node.input_keys})
+        keys = self.node.input_keys
+        known = self.buffer.for_node(keys, self.node.output_keys).read_all() if keys else {}
+        return self.viewed({key: known.get(key) for key in keys})
 
     @property
     def identity(self) -> str:

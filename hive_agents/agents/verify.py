@@ -64,9 +64,7 @@ def check_agent(
     return list(dict.fromkeys(checks.run()))
 
 
-def sound_agent(
-    workspace: Workspace, id: str, *, tools: ToolRegistry | Collection[str] | None = None
-) -> AgentSpec:
+def sound_agent(workspace: Workspace, id: str, *, tools: ToolRegistry | Collection[str] | None = None) -> AgentSpec:
     """Return the agent in `agents/<id>.json`. Raises: every diagnostic of levels 1 and 2, if one of them is an
     error."""
     agent, text = read_agent(workspace, id)
@@ -171,11 +169,11 @@ class _Checks:
         if node.sub_agents and delegated_to:
             message = f'"{node.id}" is a sub-agent, and delegates itself'
             yield self._fault("HIVE-218", message, *where, "sub_agents", fix=fix)
-        elsewhere = known_agents(self._workspace) if self._workspace is not None else []
         for place, name in enumerate(node.sub_agents):
             if name in self._nodes:
                 continue
             at = (*where, "sub_agents", place)
+            elsewhere = known_agents(self._workspace) if self._workspace is not None else []
             if name == self._agent.id:
                 yield self._fault("HIVE-218", f'"{node.id}" delegates to its own agent', *at, fix=fix)
             elif name not in elsewhere:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hive_agents.base.errors import NotFound, closest, did_you_mean
 _PACKAGE = Path(__file__).parents[1]
 
 
+@cache  # each turn of a model asks for prompts
 def bundled(name: str) -> Path:
     """Return the bundled file or folder `name`, for example `workspace` or `docs/diagnostics.md`."""
     installed = _PACKAGE / "_bundled" / name
@@ -25,18 +27,16 @@ def documentation() -> dict[str, str]:
     """Return each code's entry in Markdown, with the title first."""
     text = bundled("docs/diagnostics.md").read_text(encoding="utf-8")
     sections = list(_SECTION.finditer(text))
-    ends = [*(section.start() for section in sections[1:]), len(text)]
     return {
         section["code"]: f"**{section['title'].strip()}**\n\n{text[section.end() : end].strip()}"
-        for section, end in zip(sections, ends, strict=True)
+        for section, end in zip(sections, [*(one.start() for one in sections[1:]), len(text)], strict=True)
     }
 
 
 def documented(code: str) -> tuple[str, str]:
     """Return (code, entry) for `HIVE-203`, `hive-203` or `203`. Raises: HIVE-409 for an unknown code."""
     entries = documentation()
-    number = code.upper().removeprefix("HIVE-").removeprefix("HIVE")
-    name = f"HIVE-{number}"
+    name = "HIVE-" + code.upper().removeprefix("HIVE").removeprefix("-")
     if name not in entries:
         guess = closest(name, entries)
         raise NotFound.of("HIVE-409", f"there is no diagnostic {code}", fix=f"did you mean {guess}?" if guess else None)

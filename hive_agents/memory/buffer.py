@@ -89,12 +89,14 @@ class DataBuffer:
         """Return every value that may be read, by key; without a scope the nearest of each."""
         places = [self._place(scope)] if scope else list(self._places.values())
         # One statement, so that no writer comes between two scopes.
-        query = f"SELECT scope, key, value FROM buffers WHERE {' OR '.join([f'({_WHERE})'] * len(places))}"
+        query = f"SELECT scope, key, value FROM buffers WHERE ({' OR '.join([f'({_WHERE})'] * len(places))})"
+        wanted = [] if self.reads is None else ["", *self.reads]  # no key is "", and a server takes no empty list
+        query += f" AND key IN ({', '.join('?' * len(wanted))})" if wanted else ""
         with connected(self.workspace.records) as connection:
-            rows = connection.execute(query, [part for place in places for part in place]).fetchall()
+            rows = connection.execute(query, [*(part for place in places for part in place), *wanted]).fetchall()
         nearest_last = sorted(rows, key=lambda row: -[place[1] for place in places].index(row[0]))
         values = {key: value for _, key, value in nearest_last}
-        return {key: json.loads(values[key]) for key in sorted(values) if self.reads is None or key in self.reads}
+        return {key: json.loads(values[key]) for key in sorted(values)}
 
     def snapshot(self) -> Mapping[str, Any]:
         """Return an immutable copy of `read_all`: objects are mapping proxies, lists are tuples."""
@@ -164,13 +166,9 @@ class DataBuffer:
             raise HiveError.of("HIVE-104", f"{key!a} can't be a key", fix="use a text that names the value")
         if allowed is not None and key not in allowed:
             guess = closest(key, allowed)
-            fix = f'did you mean "{guess}"?' if guess else None
             known = ", ".join(sorted(allowed)) or "none"
-            raise HiveError.of(
-                "HIVE-103",
-                f'the key "{key}" is not declared as {what}',
-                fix=fix or f"declare it, or use one of: {known}",
-            )
+            fix = f'did you mean "{guess}"?' if guess else f"declare it, or use one of: {known}"
+            raise HiveError.of("HIVE-103", f'the key "{key}" is not declared as {what}', fix=fix)
 
 
 def _lock_of(*place: str) -> threading.Lock:
