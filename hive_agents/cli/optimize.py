@@ -10,6 +10,7 @@ from hive_agents.cli.surface import GoldenOption, Surface, console, figure, with
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from hive_agents.access import Principal
     from hive_agents.optimizer import OptimizeRun
 
 CODES = {"deployed": 0, "no_improvement": 0, "stopped": 0, "escalated": 1, "blocked": 1}
@@ -74,7 +75,7 @@ def command(
         else:
             tell_cost_of_look(surface, load_golden(place, golden))
             run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=settings, owner=viewer)
-        result = _result_of(surface, run, path if runs > 1 else None)
+        result = _result_of(surface, run, path if runs > 1 else None, viewer)
         path.append(_step(result))
         if result["status"] != "deployed" or len(path) == runs:
             break
@@ -87,7 +88,9 @@ def command(
     raise typer.Exit(CODES.get(result["stopped_by"], CODES[result["status"]]))
 
 
-def _result_of(surface: Surface, run: OptimizeRun, path: list[dict[str, Any]] | None) -> dict[str, Any]:
+def _result_of(
+    surface: Surface, run: OptimizeRun, path: list[dict[str, Any]] | None, viewer: Principal | None
+) -> dict[str, Any]:
     """Return the result of a run, of which each iteration is shown as soon as it is judged.
 
     Raises: typer.Exit where it was interrupted before anything was measured, with `path`, what the runs before brought.
@@ -97,7 +100,8 @@ def _result_of(surface: Surface, run: OptimizeRun, path: list[dict[str, Any]] | 
         live.console.print(f"run {run.run_id}; if it dies: hive optimize --resume {run.run_id}")
         run.on_update = live.update
     try:
-        return run.go()
+        result: dict[str, Any] = run.shown_to(viewer, run.go())
+        return result
     except KeyboardInterrupt:
         message = f"interrupted before anything was measured; go on: hive optimize --resume {run.run_id}"
         before = {} if path is None else {"path": path}

@@ -64,7 +64,7 @@ def worst_queries(situation: Situation, *, share_text: bool) -> list[dict[str, A
     cache = situation.cache
     scores = cache.evaluate(situation.config).nudcg
     ranked = cache.rank(situation.config, depth=10_000)
-    names = situation.index.doc_ids()
+    names = cache.doc_ids
     titles = {doc_id: title for doc_id, title, _ in situation.index.documents()}
 
     def trace(row: int, doc_id: str, place: int | None) -> dict[str, Any]:

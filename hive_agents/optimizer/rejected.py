@@ -22,17 +22,16 @@ def rejected(session: OptimizerSession, state: Mapping[str, Any]) -> list[dict[s
     best, certificate = state.get("best"), state.get("certificate")
     succeeded = state["status"] == "deployed" or passed(certificate)
     bar = session.remeasure(parsed(best)).mean if best is not None and succeeded else session.baseline_measured.mean
-    rows = {row["identity"]: row for row in state.get("rows", [])}
     listed: list[dict[str, Any]] = []
     for data, measured, rejection in _refused(session, state, bar):
         if len(listed) == MOST:
             break
-        row = rows.get(identity(data))
-        name = session.write(data, row["reason"] if row else rejection.reason, session.baseline.name)
+        changes = session.changes(data)
+        name = session.write(data, changes, session.baseline.name)
         listed.append(
             {
                 "config": name,
-                "changes": session.changes(data),
+                "changes": changes,
                 "train": measured.train_nudcg,
                 "validation": measured.validation_nudcg,
                 "distractors": measured.distractors,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hive_agents.access import Standing, owner as workspace_owner
-from hive_agents.approvals import ApprovalRequest, ApprovalStore
+from hive_agents.approvals import WITHHELD, ApprovalRequest, ApprovalStore, RequestReader
 from hive_agents.base import HiveError
 from hive_agents.base.files import atomic_write
 from hive_agents.models import in_thread
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
     from hive_agents.access import Principal
     from hive_agents.events import Bus
+
+
+_WORDS = frozenset({"reason", "feedback", "message", "why", "tag"})
+"""Keys of a result whose texts a model wrote, or that name tags."""
 
 
 @dataclass
@@ -122,6 +126,12 @@ class OptimizeRun(Run):
             "fallbacks": state.get("fallbacks") or result.get("fallbacks") or [],
             "unavailable": state.get("unavailable") or result.get("unavailable"),
         }
+
+    def shown_to(self, reader: Principal | None, value: Any) -> Any:
+        """Return a part of what the search found, of somebody else's without words that may quote what the reader may
+        not view: a model's reasons, and what a trial or the gate says of tags."""
+        is_own = reader is not None and (reader.tenant, reader.user) == (self.row.tenant, self.row.user)
+        return value if is_own or RequestReader(self.workspace, reader).views_everything else _without_words(value)
 
     def go(self, *, wait: float = 30.0) -> dict[str, Any]:
         """As `Run.go`; Ctrl-C before the first result raises KeyboardInterrupt."""
@@ -218,3 +228,11 @@ def _decision(request: ApprovalRequest) -> dict[str, Any]:
     last = request.decisions[-1] if request.decisions and request.status in ("approved", "rejected") else None
     reason = (last.reason or last.message) if last else request.note
     return {"status": request.status, "by": last.by if last else None, "reason": reason}
+
+
+def _without_words(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_words(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: WITHHELD if name in _WORDS and part else _without_words(part) for name, part in value.items()}

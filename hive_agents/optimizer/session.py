@@ -40,7 +40,7 @@ from hive_agents.optimizer.model_answer import diagnostic_line
 from hive_agents.optimizer.model_proposer import ModelProposer
 from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation
 from hive_agents.optimizer.selection import EQUAL, Candidate, ConfigChange
-from hive_agents.optimizer.space import Edit, apply, changes_from, identity, parsed
+from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed
 from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.trial import Measured, MeasuredTrial, Refusal, refusal
 from hive_agents.ranking import (
@@ -330,8 +330,11 @@ class OptimizerSession:
     def refusal(self, trial: MeasuredTrial) -> Refusal | None:
         return refusal(trial, self.baseline_measured, self.tuning.queries, self.workspace.settings.gate)
 
-    def write(self, data: ConfigData, reason: str, parent: str) -> str:
-        """Write a config as the next `configs/v<n>.json`, unless it has a file already, and return its name."""
+    def write(self, data: ConfigData, changes: Sequence[dict[str, Any]], parent: str) -> str:
+        """Write a config as the next `configs/v<n>.json`, unless it has a file already, and return its name.
+
+        Its changes alone describe it: every operator reads it, and a model's reason may quote documents.
+        """
         wanted = identity(data)
         taken: set[int] = set()
         for path in sorted(self.workspace.configs.glob("*.json")):
@@ -341,7 +344,7 @@ class OptimizerSession:
             if existing is not None and identity(existing) == wanted:
                 return str(existing.get("name", path.stem))
         name = f"v{max(taken, default=0) + 1}"
-        ordered = {"name": name, "description": reason, "parent": parent}
+        ordered = {"name": name, "description": in_words(changes), "parent": parent}
         rest = {key: value for key, value in data.items() if key not in ordered}
         text = json.dumps(ordered | rest, indent=2, ensure_ascii=False) + "\n"
         atomic_write_text(self.workspace.configs / f"{name}.json", text)

@@ -120,7 +120,8 @@ def judge(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     for place, (proposal, trial, (verdict, feedback)) in enumerate(zip(proposals, trials, verdicts, strict=True)):
         rows.append(_row(session, state, proposal, trial.measured, "undeclared" if replanned else verdict, feedback))
         if place == taken:
-            name = session.write(proposal["data"], proposal["reason"], str(incumbent_data["name"]))
+            changes = changes_from(parsed(incumbent_data), parsed(proposal["data"]))
+            name = session.write(proposal["data"], changes, str(incumbent_data["name"]))
             rows[-1]["config"] = name
             incumbent_data, steps = proposal["data"] | {"name": name}, steps + 1
     new = rows[len(state.get("rows", [])) :]

@@ -317,19 +317,21 @@ def show_trials(call: Call, run_id: str, query: TrialsPage) -> Trials:
     row = _run(call, run_id)
     if row.graph != OPTIMIZER_GRAPH:
         raise NotFound.of("HIVE-409", f"{run_id} is no run of the optimizer", fix="POST /api/runs starts one")
-    state = OptimizeRun(call.workspace, row).progress()
+    search = OptimizeRun(call.workspace, row)
+    state = search.shown_to(call.reaches(), search.progress())
     rows: list[dict[str, Any]] = state["rows"]
     numbers = range(query.after + 1, min(query.before or len(rows) + 1, len(rows) + 1))
     wanted = (n for n in (reversed(numbers) if query.newest else numbers)
               if query.verdict in (None, rows[n - 1]["verdict"]))  # fmt: skip
     page = list(islice(wanted, query.limit + 1))
     fields = [name for name in Trial.model_fields if name != "number"]
+    result = search.shown_to(call.reaches(), row.result)
     return Trials(
         run=RunSummary.of(row, call.principal),
         total=len(rows),
         trials=[Trial(number=n, **{name: rows[n - 1][name] for name in fields}) for n in page[: query.limit]],
         more=len(page) > query.limit,
-        result={name: part for name, part in row.result.items() if name != "iterations"} if row.result else None,
+        result={name: part for name, part in result.items() if name != "iterations"} if result else None,
         **{name: value for name, value in state.items() if name != "rows"},
     )
 

@@ -154,13 +154,13 @@ def test_without_a_step_it_looks_once_at_what_the_owner_could_declare(tmp_path: 
     assert '(+0.738 on the open queries) would take "ranks": true at category: hive fields' in printed
 
 
-def test_accepted_ideas_are_files_with_a_reason_and_a_parent(finished: tuple[Workspace, dict[str, Any]]) -> None:
+def test_accepted_ideas_are_files_with_their_changes_and_a_parent(finished: tuple[Workspace, dict[str, Any]]) -> None:
     workspace, result = finished
     named = [row for row in result["iterations"] if row["config"]]
     assert named
     for row in named:
         value = json.loads((workspace.configs / f"{row['config']}.json").read_text())
-        assert value["description"] == row["reason"]
+        assert value["description"] == row["step"]
         assert value["parent"]
     assert hive("validate", named[0]["config"], "-w", workspace.root, "--json").code == 0
 

@@ -72,7 +72,8 @@ def test_a_models_patches_are_tried_refused_and_replaced(advised_once: tuple[Wor
     rows = result["iterations"]
     accepted = next(row for row in rows if row["config"])
     assert (accepted["proposer"], accepted["reason"], accepted["train"]) == ("model", "FAQs mislead", 1.0)
-    assert json.loads((workspace.configs / f"{accepted['config']}.json").read_text())["description"] == "FAQs mislead"
+    stored = json.loads((workspace.configs / f"{accepted['config']}.json").read_text())
+    assert stored["description"] == accepted["step"]
     (two,) = [row for row in rows if row["reason"] == "two are enough"]
     assert (two["n"], two["proposer"]) == (1, "model")
     assert (result["proposer"], result["usage"]["model_calls"]) == ("model+heuristic", 4)

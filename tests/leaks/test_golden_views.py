@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, known_principal, local_user, mint, owner, verify
+from hive_agents.access import TOKEN, Principal, known_principal, local_user, mint, owner, verify
 from hive_agents.approvals import WITHHELD, ApprovalRequest, ApprovalStore, Filing, RequestReader
 from hive_agents.base import HiveError
 from hive_agents.evaluation import load_golden, viewable_golden
@@ -20,6 +20,7 @@ from hive_agents.optimizer import OptimizeRun
 from hive_agents.optimizer.certify import certify_on_holdout
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.steps import escalate
+from hive_agents.workspace.trusted import trust
 from tests.leaks.pairs import ASKED, HIDDEN, HIDDEN_QUESTION, MARK, MISSING, OPEN, bearer, made, pair, settled
 from tests.sample import hive
 from tests.server.serving import served
@@ -185,3 +186,40 @@ def test_a_search_is_started_once_by_its_key_whichever_token_asks_for_it(tmp_pat
     first = OptimizeRun.start(place, owner=kim, **asked)
     again = OptimizeRun.start(place, owner=verify(place, mint(place, kim).token), **asked)
     assert again.run_id == first.run_id
+
+
+def reasoned(place: Workspace) -> OptimizeRun:
+    """A search of Dana's, whose model gives what it read as the reason of each of its ideas."""
+    said = f"The {MARK} rotor is lost at: {HIDDEN_QUESTION}"
+    patches = [
+        {"patch": [{"op": "replace", "path": "/retrieval/top_k", "value": number}], "reason": said}
+        for number in (1, 2, 3, 6)
+    ]
+    answer = json.dumps({"structured": {"patches": patches}})
+    (place.root / "ideas.jsonl").write_text("\n".join([answer] * 5), encoding="utf-8")
+    settings = place.root / "hive.toml"
+    model = '[models]\noptimizer = ["scripted:ideas.jsonl"]\n'
+    settings.write_text(settings.read_text(encoding="utf-8").replace("[models]\n", model), encoding="utf-8")
+    place, budgets = Workspace(place.root), {"iterations": 2, "evaluations": 40}
+    trust(place)
+    run = OptimizeRun.start(place, golden=None, deploy=False, settings=budgets, owner=known_principal(place, "dana"))
+    result = run.go()
+    assert [said for row in result["iterations"] if row["proposer"] == "model" and row["reason"] == said]
+    assert result["best"]["config"] == "v2"
+    return run
+
+
+async def test_no_operator_reads_what_a_model_quotes_as_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in the file of the config, which all of them read, nor in a search of somebody who may view more."""
+    place = made(tmp_path / "ws", hidden=True)
+    run = reasoned(place).run_id
+    shown = f"/api/runs/{run}", f"/api/runs/{run}/trials", f"/optimize/{run}/trials", "/api/configs", "/api/configs/v2"
+    async with served(place, roles=("http",)) as client:
+        for user in ("kim", "dana"):
+            told = [(await client.get(path, headers=bearer(place, user))).text for path in shown]
+            assert [MARK in text for text in told] == [user == "dana"] * 3 + [False] * 2
+    monkeypatch.setenv(TOKEN, bearer(place)["Authorization"].removeprefix("Bearer "))
+    again = hive("optimize", "--resume", run, "-w", place.root, "--json")
+    assert (again.code, MARK in again.out, again.json["best"]["config"]) == (0, False, "v2")

@@ -60,7 +60,7 @@ def state(session: OptimizerSession, *names: str, **keys: Any) -> dict[str, Any]
 
 def best(session: OptimizerSession, name: str) -> dict[str, Any]:
     data = session.restored(rows(session, name)[0]["changes"])
-    return data | {"name": session.write(data, "best", "naive")}
+    return data | {"name": session.write(data, session.changes(data), "naive")}
 
 
 CERTIFICATE = {"decision": "inconclusive", "reasons": [{"code": "HIVE-306", "message": "p = 0.4"}], "lost_tags": []}
@@ -86,7 +86,7 @@ def test_a_refused_config_that_is_listed_has_a_file_that_is_written_once(tuned: 
     (second,) = rejected(tuned, state(tuned, "no_faqs"))
     assert first == second
     stored = tuned.stored(first["config"])
-    assert (stored.config.description, stored.config.parent) == ("tried no_faqs", "naive")
+    assert (stored.config.description, stored.config.parent) == ("category: not faqs", "naive")
     assert set(tuned.workspace.configs.iterdir()) - before == {tuned.workspace.configs / f"{first['config']}.json"}
 
 

@@ -40,6 +40,7 @@ from hive_agents.agents import RunLog, RunView
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base import UNSEEN, Busy, HiveError, hides, spelled, unfetched
 from hive_agents.events import Event, EventType
+from hive_agents.optimizer import OptimizeRun
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, OPTIMIZER_GRAPH, RunStore
 
 if TYPE_CHECKING:
@@ -237,7 +238,10 @@ def shown_result(call: Call, run_id: str) -> dict[str, Any] | None:
         except HiveError:  # its thread was deleted
             return None
     if row.graph != AGENT_GRAPH or row.result is None:
-        return row.result
+        search: dict[str, Any] | None = row.result and OptimizeRun(call.workspace, row).shown_to(
+            call.reaches(), row.result
+        )
+        return search
     view = RunView(call.workspace, run_id, row.tenant, call.reaches())
     shown: dict[str, Any] = {"outputs": view.values(row.result["outputs"], {})}
     if view.hidden:
