@@ -23,7 +23,6 @@ from hive_agents.index import (
     Scored,
     VectorLane,
     WordLane,
-    are_few,
     best,
     checked_queries,
     cosines,
@@ -41,6 +40,9 @@ _MORE = 16
 
 _MANY = 4096
 """For a larger k the rows are read in parts of this size, and ranked here."""
+
+_FEW, _RARE = 1024, 50
+"""Up to this many allowed rows, or one in `_RARE`, are named to the server, which reads no others."""
 
 _EF_MOST = 1000  # pgvector's limit
 
@@ -187,7 +189,10 @@ class PgLane:
         copy = self._copy
         if self._database.settings.search != "hnsw" or not copy.hnsw or k > _EF_MOST:
             return False
-        return mask is None or (copy.iterative and not are_few(allowed, len(self)))
+        return mask is None or (copy.iterative and not self._are_few(allowed))
+
+    def _are_few(self, allowed: int) -> bool:
+        return allowed <= max(_FEW, len(self) // _RARE)
 
     def _nearly_nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> _Fetched:
         """Return up to `k` rows of the HNSW index, most of them the nearest."""
@@ -217,7 +222,7 @@ class PgLane:
     def _where(self, mask: Mask | None, allowed: int) -> tuple[str, dict[str, Any]]:
         if mask is None:
             return "true", {}
-        if are_few(allowed, len(self)):
+        if self._are_few(allowed):
             return _one_of(mask.nonzero()[0])
         return "get_bit(%(mask)b, chunk) = 1", {"mask": np.packbits(mask, bitorder="little").tobytes()}
 

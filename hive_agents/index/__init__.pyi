@@ -67,7 +67,6 @@ from .vectors import (
     Mask as Mask,
     Scored as Scored,
     VectorIndex as VectorIndex,
-    are_few as are_few,
     best as best,
     checked_queries as checked_queries,
     cosines as cosines,

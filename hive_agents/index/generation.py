@@ -198,9 +198,10 @@ def _elsewhere(
         (segment, some.at(np.isin(some.hashes, common) & ~np.isin(some.hashes, known)))
         for segment, some, _, known in found
     ]
-    return np.repeat([segment for segment, _ in told], [len(some.hashes) for _, some in told]).astype(
-        np.int32
-    ).tobytes() + Lines.joined([some for _, some in told]).to_blob()
+    return (
+        np.repeat([segment for segment, _ in told], [len(some.hashes) for _, some in told]).astype(np.int32).tobytes()
+        + Lines.joined([some for _, some in told]).to_blob()
+    )
 
 
 def promote(workspace: Workspace, connection: sqlite3.Connection, collection: str, state: State = "candidate") -> None:
@@ -235,9 +236,9 @@ def vectors_usable(
 
 def remove_leftovers(workspace: Workspace, connection: sqlite3.Connection) -> None:
     """Remove vectors of dropped generations, and temporary files of killed processes."""
-    used = {f"{row[0]}.npy" for row in connection.execute("SELECT segment FROM parts")}
+    used = {str(row[0]) for row in connection.execute("SELECT segment FROM parts")}
     for path in vectors_path(workspace, 0).parent.glob("[0-9]*"):
-        if f"{path.stem}.npy" not in used:
+        if path.name.partition(".")[0] not in used:
             remove(path)
     for folder in ("vectors", "embeddings"):
         for path in (workspace.state / folder).glob(".*.tmp"):

@@ -8,13 +8,17 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base import HiveError
-from hive_agents.base.files import atomic_write, guarded, opened, read_bytes
+from hive_agents.base.files import atomic_write, guarded, opened, read_bytes, remove
+from hive_agents.index.codes import CodedQueries, Codes, coded
 from hive_agents.index.segments import Numbering, SegmentPart
 from hive_agents.workspace import Workspace
 
@@ -24,10 +28,14 @@ Scored = tuple[NDArray[np.intp], NDArray[np.float32]]
 _SAMPLE = 16
 """Every 16th score gives a lower bound of the k-th best; partitioning all scores takes 14 times as long."""
 
-_FEW_ROWS, _RARE = 1024, 50
-"""Up to this many allowed rows, or one in `_RARE`, are scored directly, without a pass over the matrix."""
-_LEAST, _EXACT = 128, 8
-"""Up to this many always are; above, an exact cosine takes as long as `_EXACT` rows of a pass over the matrix."""
+_LEAST = 128
+"""Up to this many allowed rows are scored exactly, without a pass over approximate scores."""
+
+_GATHERED = 5
+"""Up to one allowed row in so many, a copy of the allowed rows and a pass over it take less than a pass over all."""
+
+_CODED = 65_536
+"""From so many rows on, vectors have codes beside them."""
 
 _BATCH_BYTES = 1 << 26
 _KERNEL_ROWS = 4096
@@ -36,28 +44,28 @@ _KERNEL_ROWS = 4096
 class VectorIndex:
     """Cosine search over a float32 matrix `(n, dim)` of unit vectors; read-only, safe to share between threads."""
 
-    def __init__(self, matrix: NDArray[np.float32]) -> None:
-        self._parts = [_plain(matrix)]
+    def __init__(self, matrix: NDArray[np.float32], codes: Codes | None = None) -> None:
+        self._parts = [_Rows(_plain(matrix), codes)]
         self._numbers: list[NDArray[np.int32]] = []
         """The number of each part's rows, -1 for one that isn't in the index; empty for a single whole matrix."""
         self._where = Numbering([])
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[NDArray[np.float32], NDArray[np.int32]]]) -> VectorIndex:
+    def of(cls, parts: Sequence[tuple[NDArray[np.float32], Codes | None, NDArray[np.int32]]]) -> VectorIndex:
         """Return the index over some matrices; of each row its number in the index, ascending, or -1."""
-        index = cls(parts[0][0])
-        numbers = [numbers for _, numbers in parts]
+        index = cls(*parts[0][:2])
+        numbers = [numbers for _, _, numbers in parts]
         if len(parts) > 1 or not (numbers[0] >= 0).all():
-            index._parts = [_plain(matrix) for matrix, _ in parts]
+            index._parts = [_Rows(_plain(matrix), codes) for matrix, codes, _ in parts]
             index._numbers, index._where = numbers, Numbering(numbers)
         return index
 
     def __len__(self) -> int:
-        return len(self._where) if self._numbers else len(self._parts[0])
+        return len(self._where) if self._numbers else len(self._parts[0].matrix)
 
     @property
     def dimensions(self) -> int:
-        return int(self._parts[0].shape[1])
+        return int(self._parts[0].matrix.shape[1])
 
     def row(self, number: int) -> NDArray[np.float32]:
         """Return one vector, shape `(dim,)`."""
@@ -67,10 +75,10 @@ class VectorIndex:
     def rows(self, numbers: NDArray[np.intp]) -> NDArray[np.float32]:
         """Return vectors, shape `(len(numbers), dim)`."""
         if not self._numbers:
-            return self._parts[0][numbers]
+            return self._parts[0].matrix[numbers]
         rows = np.empty((len(numbers), self.dimensions), np.float32)
         for position, places, local in self._where.located(numbers):
-            rows[places] = self._parts[position][local]
+            rows[places] = self._parts[position].matrix[local]
         return rows
 
     def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
@@ -86,15 +94,28 @@ class VectorIndex:
         if k < 1:
             raise ValueError(f"k is {k}; it must be at least 1")
         require_mask(mask, len(self))
-        few = self._few(k, mask, len(queries))
-        if few is not None:
-            return [best(few, self.scores(query, few), k) for query in queries]
-        step = max(1, _BATCH_BYTES // (4 * len(self)))
-        return [
-            self._select(query, approximate, k, mask)
-            for start in range(0, len(queries), step)
-            for query, approximate in self._approximate(queries[start : start + step])
-        ]
+        allowed = len(self) if mask is None else int(np.count_nonzero(mask))
+        chosen = None
+        if mask is not None and allowed <= max(k, _LEAST, len(self) // _GATHERED):
+            chosen, mask = mask.nonzero()[0], None
+        if allowed <= max(k, _LEAST):
+            rows = np.arange(len(self)) if chosen is None else chosen
+            return [best(rows, self.scores(query, rows), k) for query in queries]
+        errors = self._errors if self._errors is None or chosen is None else self._errors[chosen]
+        found = []
+        step = max(1, _BATCH_BYTES // (4 * (len(self) if chosen is None else len(chosen))))
+        for start in range(0, len(queries), step):
+            some = queries[start : start + step]
+            coded = None if errors is None else CodedQueries.of(some)
+            approximate = self._approximate(some, coded, chosen)
+            for number, query in enumerate(some):
+                margin, doubts = doubt(query), None
+                if coded is not None and errors is not None:
+                    margin, doubts = margin + 2 * coded.rest[number], (coded.share[number], errors)
+                rows = _candidates(approximate[number], doubts, margin, k, mask)
+                rows = rows if chosen is None else chosen[rows]
+                found.append(best(rows, self.scores(query, rows), k))
+        return found
 
     def scores(self, query: NDArray[np.float32], rows: NDArray[np.intp] | Sequence[int]) -> NDArray[np.float32]:
         """Return the cosine of each of `rows`, equal to the scores of `top`."""
@@ -109,44 +130,83 @@ class VectorIndex:
     def _checked(self, queries: NDArray[np.float32], ndim: int) -> NDArray[np.float32]:
         return checked_queries(queries, ndim, self.dimensions)
 
-    def _few(self, k: int, mask: Mask | None, n_queries: int) -> NDArray[np.intp] | None:
-        """Return all allowed rows if there are at most `k`, or too few for a pass over the matrix; else None."""
-        allowed = len(self) if mask is None else int(np.count_nonzero(mask))
-        # A pass serves all queries, and is faster than exact scores where a good part of the rows is allowed.
-        passes = allowed > max(_LEAST, len(self) // _EXACT)
-        if allowed > k and (passes or not are_few(allowed, len(self) if n_queries == 1 else 0)):
+    @cached_property
+    def _errors(self) -> NDArray[np.float32] | None:
+        """The error of each row's codes, 0 for one without codes; None where no row has any."""
+        if not any(part.codes for part in self._parts):
             return None
-        return np.arange(len(self)) if mask is None else mask.nonzero()[0]
-
-    def _approximate(self, queries: NDArray[np.float32]) -> Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        products = [
-            _row_products(matrix, queries[0])[None] if len(queries) == 1 else queries @ matrix.T
-            for matrix in self._parts
-        ]
         if not self._numbers:
-            return list(zip(queries, products[0], strict=True))
-        whole = np.empty((len(queries), len(self)), np.float32)
-        for numbers, part in zip(self._numbers, products, strict=True):
-            live = numbers >= 0
-            whole[:, numbers[live]] = part[:, live]
-        return list(zip(queries, whole, strict=True))
+            return self._parts[0].errors
+        errors = np.empty(len(self), np.float32)
+        for numbers, part in zip(self._numbers, self._parts, strict=True):
+            errors[numbers[numbers >= 0]] = part.errors[numbers >= 0]
+        return errors
 
-    def _select(
-        self, query: NDArray[np.float32], approximate: NDArray[np.float32], k: int, mask: Mask | None
-    ) -> Scored:
-        margin = doubt(query)
-        sample = approximate[::_SAMPLE] if mask is None else approximate[::_SAMPLE][mask[::_SAMPLE]]
-        if len(sample) >= k:
-            chosen = approximate >= _kth_best(sample, k) - margin
-            if mask is not None:
-                chosen &= mask
-            rows = chosen.nonzero()[0]
-        else:
-            rows = np.arange(len(self)) if mask is None else mask.nonzero()[0]
-        if len(rows) > k:
-            values = approximate[rows]
-            rows = rows[values >= _kth_best(values, k) - margin]
-        return best(rows, self.scores(query, rows), k)
+    def _approximate(
+        self, queries: NDArray[np.float32], coded: CodedQueries | None, rows: NDArray[np.intp] | None
+    ) -> NDArray[np.float32]:
+        """Return approximate cosines of each query and some rows, all by default."""
+        if not self._numbers:
+            return self._parts[0].approximate(queries, coded, rows)
+        whole = np.empty((len(queries), len(self) if rows is None else len(rows)), np.float32)
+        if rows is not None:
+            for position, places, local in self._where.located(rows):
+                whole[:, places] = self._parts[position].approximate(queries, coded, local)
+            return whole
+        for numbers, part in zip(self._numbers, self._parts, strict=True):
+            live = numbers >= 0
+            whole[:, numbers[live]] = part.approximate(queries, coded, None)[:, live]
+        return whole
+
+
+@dataclass(frozen=True)
+class _Rows:
+    matrix: NDArray[np.float32]
+    codes: Codes | None
+
+    @property
+    def errors(self) -> NDArray[np.float32]:
+        return np.zeros(len(self.matrix), np.float32) if self.codes is None else self.codes.errors
+
+    def approximate(
+        self, queries: NDArray[np.float32], coded: CodedQueries | None, rows: NDArray[np.integer] | None
+    ) -> NDArray[np.float32]:
+        if self.codes is not None and coded is not None:
+            return self.codes.cosines(coded, rows)
+        matrix = self.matrix if rows is None else self.matrix[rows]
+        return _row_products(matrix, queries[0])[None] if len(queries) == 1 else queries @ matrix.T
+
+
+def _candidates(
+    approximate: NDArray[np.float32],
+    doubts: tuple[np.float32, NDArray[np.float32]] | None,
+    margin: np.float32,
+    k: int,
+    mask: Mask | None,
+) -> NDArray[np.intp]:
+    """Return the rows that may be among the `k` best; `doubts` are a factor and each row's error.
+
+    A score may be off by the product of these, and by half of the margin. So the k-th best lower bound is no more than
+    the k-th best exact score, and each row among the k best has an upper bound that isn't below.
+    """
+    factor, errors = doubts or (np.float32(0), np.zeros(1, np.float32))
+    step = slice(None, None, _SAMPLE)
+
+    def lower(rows: slice | NDArray[np.intp]) -> NDArray[np.float32]:
+        return approximate[rows] if doubts is None else approximate[rows] - factor * errors[rows]
+
+    sample = lower(step) if mask is None else lower(step)[mask[step]]
+    if len(sample) >= k:
+        kept = approximate >= _kth_best(sample, k) - margin - factor * errors.max()
+        if mask is not None:
+            kept &= mask
+        rows: NDArray[np.intp] = kept.nonzero()[0]
+    else:
+        rows = np.arange(len(approximate)) if mask is None else mask.nonzero()[0]
+    if len(rows) > k:
+        least = lower(rows)
+        rows = rows[2 * approximate[rows] - least >= _kth_best(least, k) - margin]
+    return rows
 
 
 def _plain(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -169,11 +229,6 @@ def require_mask(mask: Mask | None, rows: int) -> None:
     """Raise ValueError for a mask that doesn't have one boolean for each row."""
     if mask is not None and (mask.shape != (rows,) or mask.dtype != np.bool_):
         raise ValueError(f"expected a mask of {rows} booleans, got {mask.dtype} of shape {mask.shape}")
-
-
-def are_few(allowed: int, rows: int) -> bool:
-    """Return whether the allowed rows are few enough to be scored one by one."""
-    return allowed <= max(_FEW_ROWS, rows // _RARE)
 
 
 def cosines(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -216,11 +271,23 @@ def vectors_path(workspace: Workspace, segment: int) -> Path:
     return workspace.state_folder("vectors") / f"{segment}.npy"
 
 
+def _codes_path(workspace: Workspace, segment: int) -> Path:
+    return vectors_path(workspace, segment).with_suffix(".codes.npy")
+
+
 def save_vectors(workspace: Workspace, segment: int, vectors: NDArray[np.float32]) -> None:
+    """Write the vectors of a segment, and codes of many."""
+    codes = _codes_path(workspace, segment)
+    remove(codes)  # a killed process may have left them, and its number is given again
+    _save(vectors_path(workspace, segment), vectors)
+    if len(vectors) >= _CODED:
+        _save(codes, coded(vectors))
+
+
+def _save(path: Path, array: NDArray[np.float32] | NDArray[np.uint8]) -> None:
     data = io.BytesIO()
-    np.save(data, vectors)
-    path = vectors_path(workspace, segment)
-    # The record first: vectors without a record would be accepted unchecked, a record without vectors is an error.
+    np.save(data, array)
+    # The record first: an array without a record would be accepted unchecked, a record without an array is an error.
     digest = hashlib.sha256(data.getbuffer()).hexdigest()
     _record(path, digest, None)
     atomic_write(path, data.getvalue(), mode=0o600)
@@ -234,17 +301,23 @@ def open_vectors(workspace: Workspace, parts: Sequence[SegmentPart], *, again: b
     """
     opened_parts = []
     for part in parts:
-        matrix = segment_vectors(workspace, part.segment, again=again)
-        if len(matrix) != len(part.chunks):
+        matrix, codes = segment_vectors(workspace, part.segment, again=again), None
+        path = _codes_path(workspace, part.segment)
+        if path.exists():
+            codes = Codes(_checked(path, again=again), matrix.shape[1])
+        if {len(matrix), len(matrix if codes is None else codes)} != {len(part.chunks)}:
             raise ValueError(f"{part.segment}.npy has {len(matrix)} rows for {len(part.chunks)} chunks")
-        opened_parts.append((matrix, part.chunks))
+        opened_parts.append((matrix, codes, part.chunks))
     return VectorIndex.of(opened_parts)
 
 
 def segment_vectors(workspace: Workspace, segment: int, *, again: bool = False) -> NDArray[np.float32]:
     """Return the memory-mapped vectors of a segment. Raises: as `open_vectors`."""
-    path = vectors_path(workspace, segment)
-    vectors, stamp = _plain(guarded.mapped_array(path)), _stamp(path)
+    return _plain(_checked(vectors_path(workspace, segment), again=again))
+
+
+def _checked(path: Path, *, again: bool) -> NDArray[Any]:
+    array, stamp = guarded.mapped_array(path), _stamp(path)
     digest, good = _recorded(path)
     if again or stamp != good:
         current = _digest(path)
@@ -252,7 +325,7 @@ def segment_vectors(workspace: Workspace, segment: int, *, again: bool = False) 
             raise ValueError("their checksum is not the one they were written with")
         with suppress(HiveError):  # a read-only folder: hashed each time
             _record(path, current, stamp)
-    return vectors
+    return array
 
 
 def _beside(path: Path) -> Path:

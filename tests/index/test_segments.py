@@ -15,7 +15,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.documents import load_collection
-from hive_agents.index import BM25Params, SqliteIndex, segments
+from hive_agents.index import BM25Params, SqliteIndex, segments, vectors
 from hive_agents.ranking import build_index
 from hive_agents.store import database
 from hive_agents.store.schema import MIGRATIONS
@@ -129,9 +129,29 @@ def test_an_index_that_followed_equals_one_built_anew(tmp_path: Path, seed: int,
     assert most > 1
 
 
+@pytest.mark.parametrize("seed", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 10))])
+def test_an_index_with_codes_that_followed_equals_one_without_built_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    draw = random.Random(seed)
+    monkeypatch.setattr(vectors, "_LEAST", 1)
+    place = make_workspace(tmp_path / "kb", documents={f"faqs/{n:02}.md": page(draw) for n in range(40)})
+    for _ in range(4):
+        with monkeypatch.context() as codes:
+            codes.setattr(vectors, "_CODED", draw.choice((1, 20)))
+            build_index(place)
+        assert list((place.state / "vectors").glob("*.codes.npy"))
+        fresh = anew(place)
+        assert not list((fresh.state / "vectors").glob("*.codes.npy"))
+        assert told(place) == told(fresh)
+        change(place, draw)
+
+
 KILLED = """
 import os, signal, sys, threading
 from hive_agents import Workspace
+from hive_agents.index import vectors
+vectors._CODED = 20
 WRITES = {"execute", "executemany", "commit", "write", "replace", "unlink", "fsync"}
 steps, last = 0, int(sys.argv[2])
 def seen(_, event, called):
@@ -155,10 +175,14 @@ def killed_at(place: Workspace, step: int) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_an_index_that_followed_and_was_killed_equals_one_built_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("embedding", [False, True])
+def test_an_index_that_followed_and_was_killed_equals_one_built_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, embedding: bool
+) -> None:
     draw = random.Random(0)
+    monkeypatch.setattr(vectors, "_LEAST", 1)
     documents = {f"faqs/{n:02}.md": page(draw) for n in range(40)}
-    place = make_workspace(tmp_path / "kb", embedding=False, documents=documents)
+    place = make_workspace(tmp_path / "kb", embedding=embedding, documents=documents)
     build_index(place)
     write_document(place, "faqs/new.md", page(draw))
     whole = int(killed_at(place, 0).stdout)

@@ -2,6 +2,9 @@ from . import (
     embedding_cache as embedding_cache,
     providers as providers,
 )
+from .minilm import (
+    byte_products as byte_products,
+)
 from .providers import (
     Reranker as Reranker,
     open_embedder as open_embedder,

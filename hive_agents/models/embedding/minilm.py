@@ -187,6 +187,14 @@ def opened(model: bytes, *, precise: bool = False) -> InferenceSession:
     )
 
 
+@cache
+def byte_products() -> InferenceSession:
+    """Return the session of `minilm_graph.byte_products`."""
+    from hive_agents.models.embedding import minilm_graph
+
+    return opened(minilm_graph.byte_products())
+
+
 def _token_vectors(session: InferenceSession | BoundedSession) -> tuple[str, int]:
     """Return the name and width of the output (batch, tokens, width) that is pooled."""
     for output in session.get_outputs():

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FLOAT, INT64 = 1, 7
+FLOAT, UINT8, INT8, INT64 = 1, 2, 3, 7
 _DTYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 6: np.int32, 7: np.int64, 9: np.bool_}
 _CODES = {np.dtype(dtype): code for code, dtype in _DTYPES.items()}
 _IR_VERSION = 8
@@ -236,6 +236,24 @@ def probe() -> tuple[bytes, float]:
     product = graph.linear(x, integers, scales, np.zeros(HIDDEN, np.float32))
     outputs = {product: (FLOAT, (8, HIDDEN))}
     return write_model(graph.nodes, graph.constants, inputs={}, outputs=outputs, opsets=_OPSETS), 127.0 * HIDDEN
+
+
+def byte_products() -> bytes:
+    """Return the model of `rows` (n, depth), less 128, times signed `columns` (depth, m) of one of the `scales` each.
+
+    Its output is (n, m). Sums are exact where no column has numbers beyond 64, with or without VNNI instructions.
+    """
+    graph = OnnxGraph()
+    one, middle = graph.constant(np.array(1, np.float32)), graph.constant(np.array(128, np.uint8))
+    inputs = ["rows", "columns", one, "scales", middle]
+    product = graph.add("MatMulIntegerToFloat", inputs, domain=_MICROSOFT)
+    return write_model(
+        graph.nodes,
+        graph.constants,
+        inputs={"rows": (UINT8, ("n", "depth")), "columns": (INT8, ("depth", "m")), "scales": (FLOAT, ("m",))},
+        outputs={product: (FLOAT, ("n", "m"))},
+        opsets=_OPSETS,
+    )
 
 
 def _embeddings(graph: OnnxGraph, weights: _Weights) -> str:
