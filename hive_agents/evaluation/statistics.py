@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, log2, pi, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -19,6 +20,7 @@ FLIPS = 9_999
 RESAMPLES = 10_000
 _Z_POWER_80 = 0.842
 _CELLS = 1_000_000
+_KEPT_SIZES = 60
 
 _Floats = NDArray[np.float64]
 
@@ -188,12 +190,21 @@ def _sign_flip_p(nonzero: _Floats, seed: int) -> float:
         for size in sizes:
             sums = np.concatenate([sums + size, sums - size])
         return float((sums >= reach).mean())
-    flips = np.random.default_rng([seed, 0])
-    reached = 0
-    for rows in _portions(FLIPS, len(sizes)):
-        positive = flips.integers(0, 2, size=(rows, len(sizes)), dtype=np.uint8)
-        reached += int((2.0 * (positive @ sizes) - sizes.sum() >= reach).sum())
+    flips = _kept_flips if len(sizes) <= _KEPT_SIZES else _flips
+    reached = sum(int((2.0 * (positive @ sizes) - sizes.sum() >= reach).sum()) for positive in flips(seed, len(sizes)))
     return (reached + 1) / (FLIPS + 1)
+
+
+def _flips(seed: int, columns: int) -> Iterator[NDArray[np.uint8]]:
+    """Yield random signs by rows, 1 for a plus: the same for each test of so many differences."""
+    signs = np.random.default_rng([seed, 0])
+    for rows in _portions(FLIPS, columns):
+        yield signs.integers(0, 2, size=(rows, columns), dtype=np.uint8)
+
+
+@lru_cache(maxsize=_KEPT_SIZES)  # a search tests the same tags for each config: at most 40 MB
+def _kept_flips(seed: int, columns: int) -> tuple[NDArray[np.uint8], ...]:
+    return tuple(_flips(seed, columns))
 
 
 def _bootstrap_interval(differences: _Floats, seed: int) -> tuple[float, float]:

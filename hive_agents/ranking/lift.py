@@ -7,17 +7,34 @@ of the query's content.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.documents import analysis, function_terms, is_exact, names_in, spoken_language, terms
 from hive_agents.index import BM25Params, ChunkNumbers, LaneIndex, TextIndex
+from hive_agents.models.embedding import Recent
 from hive_agents.ranking.config import RetrievalConfig
 
+T = TypeVar("T")
+_QUERIES = 2_000
 MOST = 0.52
 """At half, one word of two in "reset password" would be a name, which is worse for questions in other words."""
+
+
+def kept_by_index(read: Callable[[LaneIndex, str, BM25Params], T]) -> Callable[[LaneIndex, str, BM25Params], T]:
+    """Keep what is read of a query's words alone, for the last 2,000 queries of each index: configs ask the same."""
+    kept: WeakKeyDictionary[LaneIndex, Recent[tuple[str, BM25Params], T]] = WeakKeyDictionary()
+
+    def of_index(index: LaneIndex, query: str, params: BM25Params) -> T:
+        queries = kept.setdefault(index, Recent(_QUERIES))
+        return queries.get((query, params), lambda: read(index, query, params))
+
+    return of_index
 
 
 def lift_weight(config: RetrievalConfig, analyzer: str) -> float:
@@ -38,19 +55,26 @@ def name_shares(
     content it stands before one that is first in both lanes without it.
     """
     shares = np.zeros(len(chunks))
-    words, by_form, whole = _names_of(query, index.language)
-    counts = zip(words, index.frequencies(words, params), strict=True)
-    weights = {word: idf(index, count) for word, count in counts if count}
-    total = sum(weights.values())
-    names = [word for word, weight in weights.items() if word in by_form or weight >= MOST * total]
-    for name, has in zip(names, index.having(names, chunks, params), strict=True):
-        shares += weights[name] * (2 if name in whole else 1) * has
+    names, total = _weighed_names(index, query, params)
+    for weight, has in zip(names.values(), index.having([*names], chunks, params), strict=True):
+        shares += weight * has
     if names:
         shares /= total
     return shares * (1 + shares)
 
 
-@lru_cache(maxsize=2_000)  # many configs are asked the same golden questions
+@kept_by_index
+def _weighed_names(index: LaneIndex, query: str, params: BM25Params) -> tuple[dict[str, float], float]:
+    """Return the names of a query with their weights, and what all of its content weighs."""
+    words, by_form, whole = _names_of(query, index.language)
+    counts = zip(words, index.frequencies(words, params), strict=True)
+    weights = {word: idf(index, count) for word, count in counts if count}
+    total = sum(weights.values())
+    names = {word: weight for word, weight in weights.items() if word in by_form or weight >= MOST * total}
+    return {word: weight * (2 if word in whole else 1) for word, weight in names.items()}, total
+
+
+@lru_cache(maxsize=_QUERIES)  # many configs are asked the same golden questions
 def _names_of(query: str, language: str) -> tuple[tuple[str, ...], frozenset[str], frozenset[str]]:
     """Return the terms of a query's content, those that are names by their form, and those written of parts."""
     found = set(terms(query, language))

@@ -25,7 +25,7 @@ from hive_agents.documents import (
 )
 from hive_agents.index import BM25Params, ChunkNumbers, LaneIndex
 from hive_agents.ranking.excerpts import plain_sentences
-from hive_agents.ranking.lift import idf
+from hive_agents.ranking.lift import idf, kept_by_index
 
 _SENTENCES = 200
 """Fewer give a floor that depends on which they are."""
@@ -59,19 +59,27 @@ def has_half(index: LaneIndex, query: str, first: ChunkNumbers, params: BM25Para
     """
     if not len(first):
         return False
+    weights = _decisive_words(index, query, params)
+    if weights is None:
+        return True
+    found = np.zeros(len(first))
+    for weight, has in zip(weights.values(), index.having([*weights], first, params), strict=True):
+        found += weight * has
+    return bool(2 * found.max() >= sum(weights.values()))
+
+
+@kept_by_index
+def _decisive_words(index: LaneIndex, query: str, params: BM25Params) -> dict[str, float] | None:
+    """Return the weight of each word of a query's content; None where one alone decides that half of them is there."""
     written, names = analysis.exact_writings(query, index.language), names_in(query, index.language)
     content = list(dict.fromkeys([*content_terms(query, index.language), *written]))
-    whole = sorted(analysis.whole_writings(query, index.language))
-    if any(index.frequencies(whole, params)):
-        return True
-    counted = list(zip(content, index.frequencies(content, params), strict=True))
-    weights = [idf(index, count) * (2 if term in names else 1) for term, count in counted]
-    if any(count and 2 * weight >= sum(weights) for (_, count), weight in zip(counted, weights, strict=True)):
-        return True  # a chunk has it, however far down common words put that chunk
-    found = np.zeros(len(first))
-    for weight, has in zip(weights, index.having(content, first, params), strict=True):
-        found += weight * has
-    return bool(2 * found.max() >= sum(weights))
+    if any(index.frequencies(sorted(analysis.whole_writings(query, index.language)), params)):
+        return None
+    counted = dict(zip(content, index.frequencies(content, params), strict=True))
+    weights = {term: idf(index, count) * (2 if term in names else 1) for term, count in counted.items()}
+    # A chunk has such a word, however far down common words put that chunk.
+    alone = any(counted[term] and 2 * weight >= sum(weights.values()) for term, weight in weights.items())
+    return None if alone else weights
 
 
 def is_foreign(index: LaneIndex, query: str) -> bool:

@@ -309,9 +309,9 @@ def fields_in_fields() -> bytes:
     "file",
     [
         fields_in_fields(),
-        forms_in_forms(100, levels=4, last="q Q\n"),
-        forms_in_forms(2, levels=28, last="q Q\n"),
-        forms_in_forms(100, levels=3, last=WORDS * 4),
+        pytest.param(forms_in_forms(100, levels=4, last="q Q\n"), marks=pytest.mark.slow),
+        pytest.param(forms_in_forms(2, levels=28, last="q Q\n"), marks=pytest.mark.slow),
+        pytest.param(forms_in_forms(100, levels=3, last=WORDS * 4), marks=pytest.mark.slow),
     ],
     ids=["fields", "forms of a hundred", "forms of two", "forms with words"],
 )

@@ -388,9 +388,9 @@ def test_an_optimizer_on_a_golden_set_of_its_own_escalates(tmp_path: Path) -> No
     "part",
     [
         {"abstain": {"min_cosine": 1.0}},
-        {"filters": {"category": "faqs"}},
-        {"filters": {"category": {"not": ["sops"]}}},
-        {"retrieval": {"rrf_k": 1000, "candidates": 10_000}},
+        pytest.param({"filters": {"category": "faqs"}}, marks=pytest.mark.slow),
+        pytest.param({"filters": {"category": {"not": ["sops"]}}}, marks=pytest.mark.slow),
+        pytest.param({"retrieval": {"rrf_k": 1000, "candidates": 10_000}}, marks=pytest.mark.slow),
     ],
     ids=["return nothing", "hide all but FAQs", "hide the procedures", "huge depth"],
 )

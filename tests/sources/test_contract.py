@@ -195,7 +195,7 @@ def each_kill(place: Workspace, killing: Killing, points: int) -> Iterator[int]:
     for number in range(points):
         shutil.rmtree(place.root)
         shutil.copytree(before, place.root)
-        killing.run(1 + number * lines // points)
+        killing.run(1 + (2 * number + 1) * lines // (2 * points))
         yield number
     shutil.rmtree(before)
 
@@ -206,7 +206,7 @@ def test_a_run_killed_at_any_point_is_finished_by_the_next(remote: Remote) -> No
 
 
 def test_a_killed_run_is_finished_by_the_next(remote: Remote) -> None:
-    killed_at_each(remote, 3)
+    killed_at_each(remote, 1)
 
 
 def test_many_deletions_wait_for_a_word(remote: Remote) -> None:
