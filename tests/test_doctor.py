@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents.workspace.trusted import trust
+from tests.agents.conftest import write_json
 from tests.sample import copied_sample, hive
 
 
@@ -47,6 +49,25 @@ def test_an_edit_after_deployment_fails_the_check(tmp_path: Path) -> None:
     ran = hive("doctor", "-w", workspace.root, "--json")
     assert ran.code == 1
     assert any("HIVE-404" in check["message"] for check in ran.json["checks"])
+
+
+def test_one_secret_behind_the_references_of_two_webhooks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is signed for one of them counts at the other; the secret itself is not told."""
+    workspace = copied_sample(tmp_path / "w")
+    hook = {"type": "webhook", "agent": "curator"}
+    for name, secret in (("one", "HIVE_A"), ("two", "HIVE_B"), ("three", "HIVE_C"), ("four", "HIVE_D")):
+        write_json(workspace, f"triggers/{name}.json", hook | {"id": name, "secret_ref": f"env:{secret}"})
+    trust(workspace)
+    for name, value in (("HIVE_A", "s3cret"), ("HIVE_B", "s3cret"), ("HIVE_C", "another")):
+        monkeypatch.setenv(name, value)
+    ran = hive("doctor", "-w", workspace.root, "--json")
+    told = [check["message"] for check in ran.json["checks"] if check["name"] == "triggers" and check["status"] != "ok"]
+    assert told == ['HIVE-111: the webhooks "one" and "two" have one secret by two references']
+    assert "s3cret" not in ran.out
+    monkeypatch.setenv("HIVE_B", "other")
+    assert statuses(workspace.root)["triggers"] == "ok"
 
 
 def test_a_fault_of_an_agent_names_its_place(tmp_path: Path) -> None:

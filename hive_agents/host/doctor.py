@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -23,7 +24,7 @@ from hive_agents.models.embedding import open_embedder
 from hive_agents.ranking import check_config, find_active
 from hive_agents.runs import at_work
 from hive_agents.store import connected, moved, moved_to
-from hive_agents.workspace import RemoteDatabase, Workspace, trusted
+from hive_agents.workspace import RemoteDatabase, Workspace, credentials, trusted
 from hive_agents.workspace.settings import FILE
 
 if TYPE_CHECKING:
@@ -299,6 +300,14 @@ def _triggers(workspace: Workspace) -> Iterator[Check]:
     from hive_agents.triggers import files
 
     yield from _sound("triggers", files.trigger_ids(workspace), lambda name: files.sound_trigger(workspace, name))
+    known: dict[str, str] = {}
+    for spec in files.all_triggers(workspace)[0]:
+        if spec.type == "webhook" and spec.enabled:
+            with suppress(HiveError):  # without its secret it takes no request
+                first = known.setdefault(credentials.resolve(workspace, spec.secret_ref).reveal(), spec.id)
+                if first != spec.id:
+                    message = f'HIVE-111: the webhooks "{first}" and "{spec.id}" have one secret by two references'
+                    yield Check("triggers", "fail", message, "give each webhook a secret of its own")
 
 
 def _sound(part: str, names: list[str], read: Callable[[str], object]) -> Iterator[Check]:
