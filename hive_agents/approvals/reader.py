@@ -53,7 +53,7 @@ class RequestReader:
             return request
         gate = ViewGate.of(self._workspace, self._principal)
         shown = request.model_copy(update={"context": _viewed(request.context, gate)})
-        if not _shows_all(self._workspace, request, gate):
+        if not _shows_all(self._workspace, request, self._principal):
             return _withheld(shown)
         return shown if request.kind != "deploy" or self.views_everything else _without_figures(shown)
 
@@ -71,15 +71,20 @@ def require_viewable(workspace: Workspace, request: ApprovalRequest, holder: Pri
     if holder is None:
         return
     gate = ViewGate.of(workspace, holder)
-    if not _shows_all(workspace, request, gate) or _viewed(request.context, gate) != request.context:
+    if not _shows_all(workspace, request, holder) or _viewed(request.context, gate) != request.context:
         fix = f"hand it to somebody who may: `hive approvals delegate {request.id} --to USER`"
         raise refused("HIVE-415", f"{request.id} rests on documents that {holder.user} may not view", fix)
 
 
-def _shows_all(workspace: Workspace, request: ApprovalRequest, gate: ViewGate) -> bool:
-    """Return whether the reader may view all documents that the asking run has read, since it may quote them."""
-    read = documents_read(workspace, request.run_id) if request.run_id is not None else {}
-    return gate.shows_all(frozenset().union(*read.values()))
+def _shows_all(workspace: Workspace, request: ApprovalRequest, reader: Principal) -> bool:
+    """Return whether the reader may see what the request may quote: all that the asking run has read, or the work that
+    a learned rule rests on, and nothing of other tenants."""
+    rests = request.context.get("rests_on") or []
+    tenants, runs = {tenant for tenant, _ in rests}, {request.run_id, *(run_id for _, run_id in rests)}
+    known = bool(rests) or request.kind != "rule"
+    read = [part for run_id in runs if run_id is not None for part in documents_read(workspace, run_id).values()]
+    gate = ViewGate.of(workspace, reader)
+    return known and tenants <= {OWN_TENANT, reader.tenant} and gate.shows_all(frozenset().union(*read))
 
 
 def _withheld(request: ApprovalRequest) -> ApprovalRequest:

@@ -10,6 +10,7 @@ from hive_agents.base import count, safe_line
 from hive_agents.cli.surface import WHO_ASKS, Surface, styled, with_surface
 
 if TYPE_CHECKING:
+    from hive_agents.access import Principal
     from hive_agents.judging.learning import LearnedRule
     from hive_agents.workspace import Workspace
 
@@ -22,12 +23,12 @@ RuleArgument = Annotated[str, typer.Argument(help="The rule's id.")]
 @with_surface(as_user=WHO_ASKS)
 def mine(surface: Surface) -> None:
     """Find conditions under which people always decided alike, and request approval of rules with them."""
-    from hive_agents.judging import DecisionLog, requests
+    from hive_agents.judging import DecisionLog, audits, requests
     from hive_agents.judging.learning import RuleBook, mine, nothing_because
 
     place = surface.workspace
     author = surface.asker.requester() if surface.asker.is_named else "service:miner"
-    rows = DecisionLog(place).rows()
+    rows = audits.seen(place, DecisionLog(place).rows(), surface.asker.token_holder())
     proposals, book = mine(rows), RuleBook(place)
     reasons = [] if proposals else nothing_because(rows) or ["no decision has been logged"]
     values, lines = [], []
@@ -49,7 +50,7 @@ def mine(surface: Surface) -> None:
 def list_rules(surface: Surface) -> None:
     """List all rules, manual and learned, with people's agreement on their matches."""
     place = surface.workspace
-    values = all_rules(place)
+    values = all_rules(place, surface.asker.token_holder())
     lines = [
         f"{short(rule['id']):<24} {rule['source']:<8} {short(rule['stage'] or rule['mode']):<11}"
         f" {short(rule['action']):<9} {short(rule['condition'])}"
@@ -63,7 +64,6 @@ def list_rules(surface: Surface) -> None:
 def show(surface: Surface, rule: RuleArgument) -> None:
     """Show a rule: its condition, and of a learned one evidence, examples and history."""
     from hive_agents.judging import load_rules
-    from hive_agents.judging.learning import RuleBook
 
     for manual in load_rules(surface.workspace):
         if manual.id == rule:
@@ -72,7 +72,7 @@ def show(surface: Surface, rule: RuleArgument) -> None:
             title = styled(safe_line(f"{rule}  manual  -> {fields['action']}"), "bold")
             surface.show(_row(fields, "manual", None) | {"rule": fields}, title, *map(safe_line, lines))
             return
-    _show(RuleBook(surface.workspace).get(rule), surface)
+    _show(_seen(surface, rule), surface)
 
 
 @app.command("approve")
@@ -87,7 +87,7 @@ def approve(surface: Surface, rule: RuleArgument) -> None:
     from hive_agents.judging.learning import RuleBook
 
     place = surface.workspace
-    request = requests.ask_for_rule(place, RuleBook(place).get(rule))
+    request = requests.ask_for_rule(place, _seen(surface, rule))
     decided, _ = decide(place, request.id, "approve", **surface.asker.decider().named())
     _show(RuleBook(place).get(rule), surface, decided.remaining_approvals)
 
@@ -102,17 +102,28 @@ def retire(
     """Retire a learned rule for good."""
     from hive_agents.judging.learning import RuleBook
 
-    place = surface.workspace
-    _show(RuleBook(place).retire(rule, surface.asker.reviewer().by, reason), surface)
+    by = surface.asker.reviewer().by
+    _show(RuleBook(surface.workspace).retire(_seen(surface, rule).id, by, reason), surface)
 
 
-def all_rules(workspace: Workspace) -> list[dict[str, Any]]:
-    """Return the rules of `rules/*.json` in order of evaluation, then the learned ones. Raises: as `load_rules`."""
-    from hive_agents.judging import load_rules
-    from hive_agents.judging.learning import RuleBook
+def _seen(surface: Surface, rule_id: str) -> LearnedRule:
+    """Return a learned rule. Raises: HIVE-409 where there is none that the asker may see."""
+    from hive_agents.judging import audits
+    from hive_agents.judging.learning import unknown_rule
+
+    for rule in audits.seen_rules(surface.workspace, surface.asker.token_holder()):
+        if rule.id == rule_id:
+            return rule
+    raise unknown_rule(rule_id)
+
+
+def all_rules(workspace: Workspace, holder: Principal | None) -> list[dict[str, Any]]:
+    """Return the rules of `rules/*.json` in order of evaluation, then the learned ones that the holder of a token may
+    see. Raises: as `load_rules`."""
+    from hive_agents.judging import audits, load_rules
 
     manual = [_row(rule.model_dump(mode="json"), "manual", None) for rule in load_rules(workspace)]
-    return manual + [rule_value(rule) for rule in RuleBook(workspace).rules()]
+    return manual + [rule_value(rule) for rule in audits.seen_rules(workspace, holder)]
 
 
 def rule_value(rule: LearnedRule) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from hive_agents.base import count
 from hive_agents.judging import drift, labels
 from hive_agents.judging.decision_log import DecisionLog, unknown_decision
 from hive_agents.judging.decisions import JudgedCase
+from hive_agents.judging.learning import LearnedRule, RuleBook
 from hive_agents.store import documents_read
 from hive_agents.workspace import Workspace
 
@@ -104,6 +105,20 @@ def left_out(rows: Sequence[JudgedCase]) -> list[str]:
             f"{count(seen, 'label')} of drawn decisions {were}: `hive judge audit ID --action …` enters those that are"
         )
     return warnings
+
+
+def seen(workspace: Workspace, rows: Sequence[JudgedCase], holder: Principal | None) -> list[JudgedCase]:
+    """Return the decisions whose work a token's holder may see; None is the workspace's owner, who sees all."""
+    return [row for row in rows if _may_see_work(workspace, row, holder)]
+
+
+def seen_rules(workspace: Workspace, holder: Principal | None) -> list[LearnedRule]:
+    """Return the learned rules whose examples a token's holder may see: a rule's condition quotes them."""
+    log, rules = DecisionLog(workspace), RuleBook(workspace).rules()
+    if holder is None:
+        return rules
+    examples = [(rule, log.of(rule.proposal["examples"])) for rule in rules]
+    return [rule for rule, rows in examples if rows and rows == seen(workspace, rows, holder)]
 
 
 def _may_see_work(workspace: Workspace, row: JudgedCase, holder: Principal | None) -> bool:

@@ -194,6 +194,10 @@ class DecisionLog:
             raise unknown_decision(decision_id)
         return found[0]
 
+    def of(self, numbers: Iterable[int]) -> list[JudgedCase]:
+        """Return those of the decisions that there are and can be read."""
+        return [row for number in numbers for row in self._select({"id = ?": number})]
+
     def load(self, lines: Iterable[str]) -> int:
         """Append a recorded log: one JSON object a line, {judgment, labels, …}; return how many were added.
 

@@ -77,6 +77,8 @@ def ask_for_rule(workspace: Workspace, rule: LearnedRule, principal: Principal |
             "goal_types": rule.rule.get("goal_types") or [],
             "rule": rule.rule,
             "proposal": rule.proposal,
+            # Its condition quotes them.
+            "rests_on": [[row.tenant, row.run_id] for row in DecisionLog(workspace).of(rule.proposal["examples"])],
         },
         approvers=Approvers(min=rule.approvers, exclude_requester=True),
     )

@@ -13,12 +13,14 @@ from hive_agents.access import Asker, Principal, local_user, mint, owner, same_h
 from hive_agents.access.logins import begin_session, login_code, session_of_token
 from hive_agents.approvals import ApprovalStore, Approvers, filed_by, log
 from hive_agents.host import decide
+from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.learning import RuleBook
 from hive_agents.judging.requests import ask_for_rule
 from hive_agents.server.auth import COOKIE, CSRF, csrf_of
 from hive_agents.store import audit
 from tests.access.conftest import write_access
 from tests.approvals.asking import filing, refused
+from tests.judging.test_mining import line
 from tests.judging.test_stages import MINER, proposal
 from tests.records import alter_json
 from tests.sample import Ran, hive, write_config
@@ -123,6 +125,7 @@ def test_what_needs_no_four_eyes_may_be_decided_by_whoever_has_the_token(place: 
 def test_a_token_of_the_one_who_agreed_is_no_second_person(place: Workspace) -> None:
     """A rule for all types of goals holds for security goals, too, and takes two people."""
     dana, approvals = held(place, "dana"), ApprovalStore(place)
+    DecisionLog(place).load(line(n, {"code": "eval(x)"}, "retry", tenant="acme") for n in range(2))
     proposed = proposal(goal_type="code")
     proposed = proposed.model_copy(update={"proposed_rule": proposed.proposed_rule | {"goal_types": []}})
     rule = RuleBook(place).propose(proposed, MINER)

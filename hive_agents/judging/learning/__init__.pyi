@@ -8,4 +8,5 @@ from .mining import (
 from .stages import (
     LearnedRule as LearnedRule,
     RuleBook as RuleBook,
+    unknown_rule as unknown_rule,
 )

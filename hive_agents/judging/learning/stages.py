@@ -190,8 +190,12 @@ def _find(connection: RecordsConnection, rule_id: str) -> LearnedRule | None:
 def _require_rule(connection: RecordsConnection, rule_id: str) -> LearnedRule:
     rule = _find(connection, rule_id)
     if rule is None:
-        raise NotFound.of("HIVE-409", f'there is no learned rule "{rule_id}"', fix="see `hive judge rules list`")
+        raise unknown_rule(rule_id)
     return rule
+
+
+def unknown_rule(rule_id: str) -> HiveError:
+    return NotFound.of("HIVE-409", f'there is no learned rule "{rule_id}"', fix="see `hive judge rules list`")
 
 
 def _rule(row: tuple[Any, ...]) -> LearnedRule:
