@@ -8,10 +8,11 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from abc import ABC, abstractmethod
+import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, get_type_hints, overload
 
@@ -127,21 +128,49 @@ def faults_of(error: Any) -> list[str]:
     return [f"{'.'.join(map(str, one['loc'])) or '$'}: {one['msg']}" for one in error.errors(include_url=False)]
 
 
-class TypedCode(ABC, Generic[In, Out]):
+def raised_at(code: Any, error: Exception) -> str:
+    """Return " (FILE, line N)": where in its own file code was when it raised an error; "" for a graph."""
+    file = getattr(getattr(getattr(code, "function", code), "__code__", None), "co_filename", "")
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f" ({Path(file).name}, line {lines[-1]})" if lines else ""
+
+
+class TypedCode(Generic[In, Out]):
     """Typed code that can be run as an agent: an `Agent` or a `Flow`."""
 
     takes: Typed[In]
     gives: Typed[Out]
     name: str
-
-    @property
-    @abstractmethod
-    def spec(self) -> AgentSpec:
-        """The agent that it compiles to."""
+    _goal: Goal | None = None
+    _budget: Budget | None = None
 
     @property
     def goal(self) -> Goal:
-        return Goal(id=self.spec.goal, name=self.name)
+        return self._goal or Goal(id=self.name, name=self.name)
+
+    @cached_property
+    def spec(self) -> AgentSpec:
+        """The agent that a run of it has: one node, which is this code."""
+        node = NodeSpec(
+            id=self.name,
+            system_prompt="",
+            code=self,
+            input_keys=self.takes.keys,
+            output_keys=self.gives.keys,
+            nullable_output_keys=self.gives.nullable,
+            max_tool_calls=MOST_CALLS,
+        )
+        return AgentSpec(
+            id=self.name,
+            mode="isolated",
+            goal=self.goal.id,
+            entry=self.name,
+            nodes=[node],
+            tool_policy=[],
+            budget=self._budget,
+            input_schema=self.takes.schema,
+            output_schema=self.gives.schema,
+        )
 
     def accepted(self, input: Any) -> dict[str, Any]:
         """Return an input, of its type or as JSON, as JSON by key.
@@ -196,6 +225,10 @@ class Agent(TypedCode[In, Out]):
         budget: Budget | None = None,
         max_iterations: int = 50,
     ) -> None:
+        """Raises: HIVE-409 for a tool that is neither marked nor a name."""
+        if (other := next((one for one in tools if not isinstance(one, Tool | str)), None)) is not None:
+            fix = "mark a function with @tool or @effect; a flow calls agents, a tool doesn't"
+            raise HiveError.of("HIVE-409", f"{getattr(other, '__name__', type(other).__name__)} is no tool", fix=fix)
         self.takes, self.gives, self.tools = Typed[In](takes, "input"), Typed[Out](gives, "output"), tuple(tools)
         self._prompt, self._model, self._budget, self._iterations = prompt, model, budget, max_iterations
         self._given, self._where = name, sys._getframe(1).f_globals
@@ -214,7 +247,8 @@ class Agent(TypedCode[In, Out]):
         return (self._given or next(names, "") or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self._output)).lower().strip("_")
 
     @cached_property
-    def spec(self) -> AgentSpec:
+    def asked(self) -> AgentSpec:
+        """The agent with a model that each call of it is delegated to."""
         read = [one.name for one in self.tools if isinstance(one, Tool) and one.side_effect == "read"]
         node = NodeSpec(
             id=self.name,
@@ -276,36 +310,9 @@ class Flow(TypedCode[In, Out]):
     def gives(self) -> Typed[Out]:  # type: ignore[override]
         return Typed(self._hints[1], "output")
 
-    @property
-    def goal(self) -> Goal:
-        return self._goal or super().goal
-
     async def __call__(self, input: In) -> Out:
         """Do what the function does, as a part of the flow that calls it. Raises: HIVE-409 outside of a flow."""
         return await _steps(self.name, "a flow, which runs in a workspace").within(self, input)
-
-    @cached_property
-    def spec(self) -> AgentSpec:
-        node = NodeSpec(
-            id=self.name,
-            system_prompt="",
-            code=self,
-            input_keys=self.takes.keys,
-            output_keys=self.gives.keys,
-            nullable_output_keys=self.gives.nullable,
-            max_tool_calls=MOST_CALLS,
-        )
-        return AgentSpec(
-            id=self.name,
-            mode="isolated",
-            goal=self._goal.id if self._goal is not None else self.name,
-            entry=self.name,
-            nodes=[node],
-            tool_policy=[],
-            budget=self._budget,
-            input_schema=self.takes.schema,
-            output_schema=self.gives.schema,
-        )
 
 
 class _Flows(Protocol):

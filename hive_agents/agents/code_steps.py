@@ -86,13 +86,16 @@ class Recorder:
             found = await self._called(code, inputs)
         except Suspended:
             pass
+        except BaseExceptionGroup as group:
+            first = _first(group)
+            if not isinstance(first, Suspended | Exception):
+                raise
+            fault = first if isinstance(first, Exception) else None
         except Exception as error:
             fault = error
         finally:
             HERE.reset(token)
-        while self._running:  # branches that were left alone, whose effects are recorded first
-            self._rests.clear()
-            await self._rests.wait()
+        await self._at_rest()  # branches that were left alone have effects, which are recorded first
         if self._fault is not None:
             raise self._fault
         if self._requests:
@@ -105,12 +108,12 @@ class Recorder:
 
     async def _called(self, code: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(code, Flow):
-            return code.gives.dump(await self.within(code, code.takes.load(inputs)))
+            return _typed(code, await self.within(code, code.takes.load(inputs)))
         if isinstance(code, Agent):
             return code.gives.dump(await self.ask(code, code.takes.load(inputs), ""))
         if hasattr(code, "ainvoke"):
             return await _graph_outputs(code, inputs, self._work.node.output_keys)
-        value = await answered(code, **inputs)
+        value = _as_json(await answered(code, **inputs))
         keys = self._work.node.output_keys
         return dict(value) if isinstance(value, Mapping) else {keys[0]: value} if keys else {}
 
@@ -145,6 +148,19 @@ class Recorder:
     async def _carried_out(
         self, number: int, branch: str, place: str, key: str, do: Callable[[str], Awaitable[T]]
     ) -> T:
+        try:
+            return await self._begun(number, branch, place, key, do)
+        except Suspended:
+            await self._at_rest()  # a TaskGroup cancels its other tasks when one is unwound, also in mid-effect
+            raise
+
+    async def _at_rest(self) -> None:
+        """Wait until no step is being carried out."""
+        while self._running:
+            self._rests.clear()
+            await self._rests.wait()
+
+    async def _begun(self, number: int, branch: str, place: str, key: str, do: Callable[[str], Awaitable[T]]) -> T:
         if self._fault is not None or self._requests:
             raise Suspended
         self._running += 1
@@ -188,11 +204,11 @@ class Recorder:
         work = replace(self._work, node=node, policies=Tools({tool.name: tool}, [policy], never=never))
         result = await calls.by_code(work, key, tool.name, arguments)
         if result["is_error"]:
-            raise _Failed(f"{tool.name} failed: {result['content']}", tool.name)
+            raise _Failed(result["content"], tool.name)
         return _returned(tool, result["content"])
 
     async def _agent(self, agent: Agent[Any, T], given: dict[str, Any], never: Any, key: str) -> T:
-        work, spec = self._work, agent.spec
+        work, spec = self._work, agent.asked
         session = work.session
         recorded = session.effects.find(key)
         if recorded is None and session.stubs is not None:
@@ -270,12 +286,39 @@ def _end(node: str, visit: int) -> End:
     return End(node=node, visit=visit, status="completed", outputs=[], targets=[], conversation="", error=None)
 
 
+def _first(error: BaseException) -> BaseException:
+    """Return what ends a group of branches: that one of them has to wait, or else the first of their errors."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    return _first((error.subgroup(Suspended) or error).exceptions[0])
+
+
+def _typed(flow: Flow[Any, Any], value: Any) -> dict[str, Any]:
+    from pydantic import ValidationError
+
+    try:
+        return flow.gives.dump(value)
+    except ValidationError as error:
+        why = f"{flow.name} returned what it isn't annotated with: {faults_of(error)[0]}"
+        raise HiveError.of("HIVE-422", why) from None
+
+
+def _as_json(value: Any) -> Any:
+    """Return models, dataclasses and messages as JSON has them; what can't be JSON as it is."""
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        return to_jsonable_python(value, by_alias=False)
+    except PydanticSerializationError:  # the data buffer says which value it is
+        return value
+
+
 async def _graph_outputs(graph: Any, inputs: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     state = await checkpoints.on_its_own(graph, dict(inputs))
     if "__interrupt__" in state:
         fix = "let an effect with `ask` be what a person decides"
         raise HiveError.of("HIVE-422", "the graph stopped at an interrupt, which nobody answers here", fix=fix)
-    return {key: state[key] for key in keys if key in state}
+    return {key: _as_json(state[key]) for key in keys if key in state}
 
 
 def _returned(tool: Tool, content: str) -> Any:

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any
 
 from hive_agents.agents import calls, node_requests
-from hive_agents.agents.code_steps import outputs_of
+from hive_agents.agents.code import raised_at
+from hive_agents.agents.code_steps import outputs_of, require_code
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guard_escalation import reprieved
 from hive_agents.agents.guards.budget import BudgetExhausted
@@ -93,7 +94,7 @@ async def think(work: NodeWork, state: VisitState) -> Update:
         await session.emit(EventType.MODEL_STARTED, key, node.id, iteration=iteration)
         try:
             answer = await streamed(
-                session.models("chat"),
+                work.chain,
                 messages,
                 tools,
                 lambda text: _listen(work, text),
@@ -130,7 +131,7 @@ async def think(work: NodeWork, state: VisitState) -> Update:
             read = session.store.pointer(work.conversation)["cursor"]
             # Outside of the turn's effect: a summary is paid for before the budget is checked for the turn.
             messages += await turn_messages(work, key, tools, room=state.get("room"))
-        chain = session.models("chat")
+        chain = work.chain
         needed = need(chain, messages, tools)
         recorded = await session.effects.once(
             f"{key}/model", "model", chain.name, do, node=node.id, steps=1, **needed, also=also
@@ -168,7 +169,8 @@ async def _code(work: NodeWork) -> Update:
             raise
         return _fail("code_error", error.diagnostics[0].message, error.diagnostics[0].code)
     except Exception as error:
-        return _fail("code_error", f"{type(error).__name__}: {error}"[:2_000])
+        where = raised_at(require_code(work.session.tools, work.node.code), error)
+        return _fail("code_error", f"{type(error).__name__}: {error}"[:2_000] + where)
     missing = work.outputs.missing(nullable=work.node.nullable_output_keys)
     if missing:
         return _fail("code_error", f"the code of {work.node.id} made no {', '.join(missing)}")

@@ -96,7 +96,7 @@ def summariser(work: NodeWork, key: str) -> Summarise:
                 fence=f"-----{secrets.token_hex(8)}-----",
             )
             messages = [Message(role="user", content=text)]
-            chain, tell = session.models("chat"), session.effects.sending(key)
+            chain, tell = work.chain, session.effects.sending(key)
             await session.effects.require(key, **need(chain, messages))
             try:
                 answer = await streamed(chain, messages, [], lambda _: None, tell=tell)

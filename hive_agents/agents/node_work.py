@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hive_agents.agents.models import RunModels
 from hive_agents.agents.node_end import End, GoalVerdict, led_here, visits
 from hive_agents.agents.prompt_texts import VARIABLES, filled
 from hive_agents.agents.session import AgentSession
@@ -27,6 +28,7 @@ from hive_agents.memory import (
     onion,
     pretty,
 )
+from hive_agents.models import Chain
 from hive_agents.runs import RunStore
 from hive_agents.store import undone_by
 
@@ -119,6 +121,12 @@ class NodeWork:
         settings = self.session.workspace.settings.agents
         # The limit of a tool's result, and about a quarter of the context: a token has about four characters.
         return InputTexts(lambda: self.files, min(settings.spillover_chars, settings.context_tokens))
+
+    @property
+    def chain(self) -> Chain:
+        """The models that it asks: its agent's own where it is a sub-agent, else the run's."""
+        models = self.session.models
+        return models.of(self.agent, in_code=self.in_code) if isinstance(models, RunModels) else models("chat")
 
     @cached_property
     def tools(self) -> Tools:

@@ -75,7 +75,7 @@ async def _chosen(work: NodeWork, choices: list[str]) -> str:
             "required": ["target"],
         }
         messages, tell = [Message(role="user", content=text)], work.session.effects.sending(f"{work.key}/choice")
-        chain = work.session.models("chat")
+        chain = work.chain
         await work.session.effects.require(f"{work.key}/choice", **need(chain, messages))
         try:
             answer = await complete(chain, messages, schema=schema, tell=tell)

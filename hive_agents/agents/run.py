@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hive_agents.access import Principal, Standing
-from hive_agents.agents.code import TypedCode
+from hive_agents.agents.code import Agent, TypedCode
 from hive_agents.agents.code_steps import require_code
 from hive_agents.agents.deployed import known_agents
 from hive_agents.agents.effects import Effects
 from hive_agents.agents.goal_judge import results
 from hive_agents.agents.guards.budget import Budget
 from hive_agents.agents.input import RunValue, accepted_input, read_agent
+from hive_agents.agents.models import RunModels
 from hive_agents.agents.session import AgentSession, Stubs
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
@@ -26,9 +24,9 @@ from hive_agents.base import HiveError
 from hive_agents.events import EventLog
 from hive_agents.goals import Goal, load_goal
 from hive_agents.judging import Runtime, load_rules
-from hive_agents.models import Chain, Line, Script, open_chain, require_prices
+from hive_agents.models import Chain
 from hive_agents.runs import AGENT_GRAPH, Lease, Limits, Run, RunOutcome, RunRow, RunStore, leases_of, new_run_id, say
-from hive_agents.workspace import Workspace, trusted
+from hive_agents.workspace import Workspace
 from hive_agents.workspace.settings import Role
 
 if TYPE_CHECKING:
@@ -46,8 +44,7 @@ class AgentRun(Run):
     those of the settings; `on_text` gets a node's name and each piece of its model's text; `recorded` is as for
     `Effects`; `stubs` as for `Trial`. None of these is stored: they have to be passed again when the run is resumed.
 
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
+    >>>     >>> from tempfile import TemporaryDirectory
     >>> from hive_agents import AgentRun, AgentSpec, Goal, NodeSpec, Workspace
     >>> folder = TemporaryDirectory()
     >>> Path(folder.name, "collections").mkdir()
@@ -269,8 +266,9 @@ class AgentRun(Run):
 
 
 def _require_model(agent: AgentSpec, models: Callable[[Role], Chain]) -> None:
-    if any(node.code is None for node in agent.nodes):
-        models("chat")
+    for node in agent.nodes:
+        if node.code is None or (isinstance(node.code, Agent) and node.code.asked.model is None):
+            models("chat")
 
 
 def _tools(workspace: Workspace, tools: ToolRegistry | None) -> ToolRegistry:
@@ -279,77 +277,3 @@ def _tools(workspace: Workspace, tools: ToolRegistry | None) -> ToolRegistry:
 
     known = workspace_tools(workspace)
     return known if tools is None else tools.over(known)
-
-
-class RunModels:
-    """Opens the chain of a role, once: for `chat` the agent's own model, else those that the settings name.
-
-    A call raises HIVE-401 where no model of the role can be opened.
-    """
-
-    def __init__(self, workspace: Workspace, agent: AgentSpec) -> None:
-        self._workspace, self._agent = workspace, agent
-        self._chains: dict[Role, Chain] = {}
-        self._scripts: dict[Path, Script] = {}
-        self._used: dict[str, list[int]] = {}
-
-    def __call__(self, role: Role) -> Chain:
-        if role not in self._chains:
-            settings, names = self._workspace.settings, self._names(role)
-            for name in names:
-                self._open_script(name)
-            self._chains[role] = open_chain(names, settings, workspace=self._workspace, scripts=self._scripts)
-        return self._chains[role]
-
-    def require_prices(self, max_usd: float) -> None:
-        """Raises: HIVE-409 where a limit in dollars can't be kept, because a model's price isn't known."""
-        settings = self._workspace.settings
-        names = [*self._names("chat"), *self._names("judge"), *settings.models.stronger_judge]
-        require_prices(settings, names, max_usd)
-
-    def _names(self, role: Role) -> list[str]:
-        agent_model = [self._agent.model] if self._agent.model else []
-        settings = self._workspace.settings
-        return (
-            (agent_model or settings.models.of(role)) if role == "chat" else (settings.models.of(role) or agent_model)
-        )
-
-    @property
-    def mark(self) -> str | None:
-        """The lines of scripts that are used up, as JSON; None without scripts."""
-        return json.dumps(self._used) if self._scripts else None
-
-    def restore(self, mark: str | None) -> None:
-        """Continue from a mark; chains that were opened before are opened again."""
-        # Below the workspace, which is another folder on another host; an earlier release wrote whole paths.
-        used = {
-            self._workspace.relative(Path(name)) if os.path.isabs(name) else name: lines
-            for name, lines in json.loads(mark or "{}").items()
-        }
-        if used != self._used:
-            self._used = used
-            self._chains.clear()
-            self._scripts.clear()
-
-    def _open_script(self, name: str) -> None:
-        provider, _, file = name.partition(":")
-        path = Path(os.path.abspath(self._workspace.root / file))
-        known = path in self._scripts or not trusted.is_trusted_model(self._workspace, name)  # open_chain refuses it
-        if provider == "scripted" and file.strip() and not known:
-            self._scripts[path] = _RunScript(path, file, self._used.setdefault(self._workspace.relative(path), []))
-
-
-class _RunScript(Script):
-    """A script without the lines numbered in `used`, to which it adds each line that it takes."""
-
-    def __init__(self, path: Path, shown: str, used: list[int]) -> None:
-        super().__init__(path, shown)
-        self._numbers = {id(line): number for number, line in enumerate(self._remaining)}
-        self._counted = used
-        self._remaining = [line for line in self._remaining if line.repeat or self._numbers[id(line)] not in used]
-        self._taken = len(used)
-
-    def take(self, prompt: str) -> Line:
-        line = super().take(prompt)
-        self._counted.append(self._numbers[id(line)])
-        return line

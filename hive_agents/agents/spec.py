@@ -97,6 +97,14 @@ class NodeSpec(Format):
             raise ValueError("a judge is the name of a registered one")
         return judge
 
+    @field_validator("code")
+    @classmethod
+    def _code_runs(cls, code: Any) -> Any:
+        if not (code is None or isinstance(code, str) or callable(code) or hasattr(code, "ainvoke")):
+            fix = "compile the graph first" if hasattr(code, "compile") else "it is a function, flow, agent or graph"
+            raise ValueError(f"{type(code).__name__} is no code of a node: {fix}")
+        return code
+
     @property
     def required_output_keys(self) -> list[str]:
         return [key for key in self.output_keys if key not in self.nullable_output_keys]

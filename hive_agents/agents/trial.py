@@ -72,8 +72,11 @@ class Trial(Generic[In, Out]):
     def stub(self, of: Any, *, returns: Any = None, raises: Exception | None = None) -> Self:
         """Let an agent, an effect or a tool return this, or fail with an error.
 
-        Raises: HIVE-105 for what isn't of an agent's output type.
+        Raises: HIVE-105 for what isn't of an agent's output type, HIVE-409 for the name of another one's stub.
         """
+        if self._stubs.stubbed.setdefault(of.name, of) is not of:
+            fix = 'give one of them a name, as in Agent(…, name="checker")'
+            raise HiveError.of("HIVE-409", f'two that have stubs here are called "{of.name}"', fix=fix)
         if isinstance(of, Agent) and raises is None and not callable(returns):
             _dumped(of, returns)
         self._stubs.given[of.name] = returns, raises
@@ -117,7 +120,8 @@ class Trial(Generic[In, Out]):
     def output(self) -> Out:
         """What the flow returned. Raises: HIVE-409 for one that isn't done."""
         if self.status != "done":
-            raise HiveError.of("HIVE-409", f"the flow is {self.status}: {self.error or self.asks}", fix="see `asks`")
+            fix = "mend the flow or its stubs" if self.error else "answer what it `asks`"
+            raise HiveError.of("HIVE-409", f"the flow is {self.status}: {self.error or self.asks}", fix=fix)
         return self._flow.output(self._result["outputs"])
 
     def count(self, of: Tool | Agent[Any, Any]) -> int:
@@ -162,6 +166,8 @@ class _Stubs:
 
     def __init__(self) -> None:
         self.given: dict[str, tuple[Any, Exception | None]] = {}
+        self.stubbed: dict[str, Any] = {}
+        """The agent, effect or tool that has the stub of each name."""
         self.calls: Counter[str] = Counter()
 
     def tool(self, tool: Tool) -> Tool:

@@ -304,7 +304,7 @@ def test_a_tool_stays_a_function() -> None:
         return a + b
 
     assert add(1, 2) == 3
-    assert Agent(Ticket, Verdict, prompt="?", tools=[add], name="adder").spec.tool_policy[0].decision == "allow"
+    assert Agent(Ticket, Verdict, prompt="?", tools=[add], name="adder").asked.tool_policy[0].decision == "allow"
 
 
 async def test_what_may_be_null_is_given_and_returned_as_null() -> None:

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from hive_agents import HiveError, Principal, Workspace
 from hive_agents.access import mint, permissions_of, verify
 from hive_agents.agents import workspace_tools
-from hive_agents.agents.run import RunModels
+from hive_agents.agents.models import RunModels
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.verify import sound_agent
 from hive_agents.models import open_chain
