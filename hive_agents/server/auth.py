@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from anyio import CapacityLimiter, to_thread
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from hive_agents.access import ROLES, Asker, Principal
@@ -91,11 +89,16 @@ class CallContext:
     async def in_thread(self, act: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """Return what `act` does in a thread, in one of the caller's places.
 
-        Raises: HIVE-433 where as many of the caller's requests wait as may.
+        Raises: HIVE-433 where as many of the caller's requests wait as may; as `require_still`.
         """
+
+        def by_right() -> T:
+            self.require_still()  # the body, a place and a thread took as long as they liked
+            return act(*arguments, **named)
+
         give_back = await self._place()
         try:
-            return await to_thread.run_sync(partial(act, *arguments, **named), limiter=self._threads)
+            return await to_thread.run_sync(by_right, limiter=self._threads)
         finally:
             give_back()
 
@@ -105,7 +108,12 @@ class CallContext:
 
         Raises: as `in_thread`.
         """
-        return await beside(work, freed=await self._place())
+
+        async def by_right() -> T:
+            self.require_still()
+            return await work()
+
+        return await beside(by_right, freed=await self._place())
 
     async def _place(self) -> Callable[[], None]:
         return lambda: None  # over stdio there is nobody else
@@ -158,15 +166,8 @@ class Call(CallContext):
         ThreadStore(self.workspace, self.principal).require_room(self.workspace.settings.server.kept_per_caller)
 
     async def _place(self) -> Callable[[], None]:
-        give_back: Callable[[], None] = await self.request.app.state.places.take(
-            self.principal, self.request.is_disconnected
-        )
-        try:  # the body, and others of the caller's, took as long as they liked
-            await run_in_threadpool(self.require_still)
-        except BaseException:
-            give_back()
-            raise
-        return give_back
+        take: Callable[..., Coroutine[Any, Any, Callable[[], None]]] = self.request.app.state.places.take
+        return await take(self.principal, self.request.is_disconnected)
 
     def wake(self) -> None:
         self.host.dispatcher.wake()

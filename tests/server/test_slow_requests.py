@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from anyio import to_thread
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, mint
@@ -66,3 +67,18 @@ async def test_who_waits_in_line_counts_by_the_rights_of_when_it_is_their_turn(
     monkeypatch.setattr(Places, "take", take)
     answer = await client.request(method, path, headers=headers, **given)
     assert answer.status_code == (303 if path == "/chat" else 401)
+
+
+async def test_who_waits_for_a_thread_counts_by_the_rights_of_when_it_is_free(
+    place: Workspace, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rights were looked up before the threads that all share were waited for."""
+    headers, real = bearer(place, "mallory"), to_thread.run_sync
+
+    async def run_sync(act: Callable[..., Any], *given: Any, **how: Any) -> Any:
+        if how.get("limiter") is not None:  # admission takes a thread of the library's own
+            control.end_person(place, "mallory", "acme", "user:root")
+        return await real(act, *given, **how)
+
+    monkeypatch.setattr(to_thread, "run_sync", run_sync)
+    assert (await client.get("/api/documents", headers=headers)).status_code == 401
