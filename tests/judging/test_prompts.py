@@ -132,6 +132,28 @@ def test_a_prompt_that_lacks_a_variable_or_quotes_a_case_is_refused(place: Works
         prompts.proposed(place)
 
 
+@pytest.mark.parametrize(
+    ("result", "quoted"),
+    [
+        ({"answer": "Mr Brown of Lund\nwas refused in May\nhis claim of crowns"}, None),
+        (
+            {"to": "Mr Brown of Lund", "answer": "was refused in May his claim of crowns"},
+            "was refused in May his claim of crowns",
+        ),
+        ({"parts": ["no", {"text": LETTER}]}, LETTER),
+        ("布朗先生的索赔被保险公司拒绝了因为他没有按时提交文件", None),
+        ("ブラウンさんの請求は期限内に書類が届かず却下された", None),
+        ("นายบราวน์ถูกปฏิเสธเพราะส่งเอกสารช้ากว่ากำหนด", None),
+    ],
+)
+def test_a_case_is_quoted_in_any_language_and_form(place: Workspace, result: Any, quoted: str | None) -> None:
+    """By its words where they stand in lines or fields, and by its signs where words aren't parted."""
+    labelled(place, 5, "retry", result=result)
+    writes(place, BETTER + (quoted or " ".join(str(result["answer"] if isinstance(result, dict) else result).split())))
+    with pytest.raises(HiveError, match="it quotes what somebody's work says"):
+        prompts.propose(place)
+
+
 def test_without_labels_nothing_is_asked(place: Workspace) -> None:
     with pytest.raises(HiveError, match="no decision has been audited"):
         prompts.propose(place)

@@ -31,6 +31,9 @@ LONGEST = 2_000
 """The most characters of a result that are shown."""
 QUOTED = 8
 """A prompt that has so many words of a case in a row quotes it."""
+_UNPARTED = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+_WORD = re.compile(rf"{_UNPARTED}|(?:(?!{_UNPARTED})\w)+")
+"""A word, or a sign of Thai, Chinese, Japanese and others, which write no space between words."""
 _SCHEMA = {
     "title": "instructions",
     "type": "object",
@@ -217,12 +220,19 @@ def _require_sound(prompt: str, now: str, cases: Sequence[JudgedCase]) -> None:
     is_fenced = len(parts) % 2 == 1 and result in "".join(parts[1::2]) and result not in "".join(parts[::2])
     if why is None and not (is_fenced and goal in shown):
         why = "it lacks $goal, or has $result elsewhere than between two of $fence"
-    elif any((_windows(prompt) - _windows(now)) & _windows(_text(row)) for row in cases):
+    elif any((_windows(prompt) - _windows(now)) & _windows(_words_of(row.result)) for row in cases):
         why = "it quotes what somebody's work says"
     if why is not None:
         raise HiveError.of("HIVE-409", f"the model's prompt can't be used: {why}", fix="ask again: hive judge propose")
 
 
+def _words_of(result: Any) -> str:
+    """Return all texts of a result, without what JSON makes of their line ends."""
+    if isinstance(result, dict):
+        result = [part for pair in result.items() for part in pair]
+    return " ".join(map(_words_of, result)) if isinstance(result, list) else str(result)
+
+
 def _windows(text: str) -> set[tuple[str, ...]]:
-    words = re.findall(r"\w+", text.casefold())
+    words = _WORD.findall(text.casefold())
     return {tuple(words[at : at + QUOTED]) for at in range(len(words) - QUOTED + 1)}
