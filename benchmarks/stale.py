@@ -18,7 +18,7 @@ from hive_agents import Workspace
 from hive_agents.base.files import frontmatter
 from hive_agents.cli.sample import init_workspace
 from hive_agents.documents import load_collection
-from hive_agents.optimizer import stale_pairs
+from hive_agents.optimizer.stale import stale_pairs
 from hive_agents.ranking import RetrievalConfig, SearchEngine
 
 FIGURE = re.compile(r"(?<![\w.-])(\d{1,3})(?= (?:\w+ )?[a-z]{3,})")

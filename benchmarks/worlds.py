@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents import RetrievalConfig, Workspace
-from hive_agents.base.files import atomic_symlink, atomic_write_text
+from hive_agents.base.files import atomic_write_text
+from hive_agents.base.files.atomic import atomic_symlink
 from hive_agents.cli.sample import init_workspace
 
 CACHE = Path(tempfile.gettempdir()) / "hive-worlds"

@@ -90,7 +90,7 @@ def test_endpoint_file_of_the_page_is_one() -> None:
 
 
 async def test_agents_in_code_are_as_their_page_shows_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hive_agents.agents import read_agent
+    from hive_agents.agents.spec import read_agent
     from hive_agents.approvals import ApprovalStore
     from hive_agents.workspace import Workspace
 

@@ -13,7 +13,8 @@ import pytest
 
 from docs.site.build import ROOT, address, groups, sources, write_pages
 from hive_agents import Workspace
-from hive_agents.documents import found_words, terms, words
+from hive_agents.documents import terms, words
+from hive_agents.documents.analysis import found_words
 from hive_agents.evaluation import load_golden
 from hive_agents.index import BM25Params
 from tests.help.pages import with_golden

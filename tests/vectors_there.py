@@ -12,7 +12,7 @@ from hive_agents.engines.pgvector import PgLane
 from hive_agents.engines.pgvector_copies import Copies
 from hive_agents.engines.postgres import Database
 from hive_agents.index.vectors import VectorIndex
-from hive_agents.workspace.settings import VectorSettings
+from hive_agents.workspace.settings.keys import VectorSettings
 from tests.real_engines import Postgres
 
 

@@ -26,7 +26,8 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from hive_agents.cli.help import documentation_workspace
-from hive_agents.documents import found_words, terms, words
+from hive_agents.documents import terms, words
+from hive_agents.documents.analysis import found_words
 from hive_agents.index import BM25Params
 from hive_agents.ranking import SearchEngine
 

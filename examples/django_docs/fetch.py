@@ -18,7 +18,8 @@ import yaml
 from references import Titles, with_titles
 
 from hive_agents.base.files import atomic_write_text
-from hive_agents.readers import ImportFailure, convert
+from hive_agents.readers import ImportFailure
+from hive_agents.readers.conversion import convert
 
 RELEASE = "5.2"
 CATEGORIES = {

@@ -2,6 +2,8 @@ from . import (
     logins as logins,
     proofs as proofs,
     service as service,
+    tokens as tokens,
+    who as who,
 )
 from .editing import (
     access_change as access_change,
@@ -47,21 +49,15 @@ from .service import (
     permissions_of as permissions_of,
 )
 from .tokens import (
-    MAX_TOKEN as MAX_TOKEN,
     Standing as Standing,
-    Token as Token,
     mint as mint,
     revoke as revoke,
-    verify as verify,
 )
 from .who import (
     OPERATORS as OPERATORS,
-    TOKEN as TOKEN,
     Asker as Asker,
-    Caller as Caller,
     people as people,
     person as person,
-    require_proof as require_proof,
     same_hands as same_hands,
     same_person as same_person,
     service_principal as service_principal,

@@ -5,6 +5,7 @@ from . import (
     goal_judge as goal_judge,
     mcp_servers as mcp_servers,
     node_end as node_end,
+    rehearsal as rehearsal,
     spec as spec,
     verify as verify,
 )
@@ -20,9 +21,6 @@ from .deployed import (
     roll_back as roll_back,
     serving_agent as serving_agent,
     versions as versions,
-)
-from .deployment import (
-    AgentDeployment as AgentDeployment,
 )
 from .effects import (
     Done as Done,
@@ -60,10 +58,6 @@ from .recording import (
     RecordedStep as RecordedStep,
     Recording as Recording,
 )
-from .rehearsal import (
-    Stage as Stage,
-    scratch as scratch,
-)
 from .retry import (
     retry as retry,
 )
@@ -81,8 +75,6 @@ from .session import (
 )
 from .spec import (
     AgentSpec as AgentSpec,
-    read_agent as read_agent,
-    sub_agent_nodes as sub_agent_nodes,
 )
 from .steps import (
     steps_of as steps_of,

@@ -21,7 +21,7 @@ from hive_agents.memory import ToolResult
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
-    from hive_agents.evaluation import GoldenSet, QueryEvaluation
+    from hive_agents.evaluation import GoldenSet, results
     from hive_agents.ranking import StoredConfig
 
 ROLES = frozenset({"operator", "admin"})
@@ -139,7 +139,7 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
         raise HiveError.of("HIVE-408", "nothing is deployed yet, and a first deployment proves nothing", fix=fix)
     # One use of the holdout for each config of a run: resuming the run counts no second one.
     use = f"{context.run_id}:{stored.hash}" if context.run_id else None
-    result = gate.run_gate(
+    result = gate.gate.run_gate(
         workspace,
         ranking.SearchEngine(workspace),
         stored,
@@ -151,13 +151,11 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
     )
     viewer = _viewer(context)
     engine = ranking.SearchEngine(workspace)
-    told = result if viewer is None else gate.as_seen(workspace, engine, result, stored, active.stored, viewer)
+    told = result if viewer is None else gate.gate.as_seen(workspace, engine, result, stored, active.stored, viewer)
     passed = result.decision == "passed"
     if passed:
         by = f"agent:{context.agent_id or 'unknown'}"
-        gate.switch(
-            workspace, stored, result.record(), decision=result.decision, via="deploy", reason=reason, by=by
-        )
+        gate.switch(workspace, stored, result.record(), decision=result.decision, via="deploy", reason=reason, by=by)
     return _told(
         {
             "decision": result.decision,
@@ -210,7 +208,7 @@ def _part(context: ToolContext, split: OpenSplit) -> GoldenSet:
     return part
 
 
-def _viewed(context: ToolContext, queries: Sequence[QueryEvaluation]) -> list[dict[str, Any]]:
+def _viewed(context: ToolContext, queries: Sequence[results.QueryEvaluation]) -> list[dict[str, Any]]:
     """Return the queries with those hits only that the run's principal may view."""
     assert context.principal is not None
     gate = ViewGate.of(context.workspace, context.principal)

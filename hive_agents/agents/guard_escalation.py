@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.agents.node_requests import Pending, words_of
 from hive_agents.agents.spending import somebody
 from hive_agents.approvals import Filing
-from hive_agents.events import ESCALATIONS, EscalationTicket, EventLog, EventType, TicketCause, ticket_id, tickets_of
+from hive_agents.events import ESCALATIONS, EscalationTicket, EventLog, EventType, tickets, tickets_of
 
 if TYPE_CHECKING:
     from hive_agents.agents.node_work import NodeWork
     from hive_agents.approvals import ApprovalRequest
 
-_CAUSES: dict[str, TicketCause] = {
+_CAUSES: dict[str, tickets.TicketCause] = {
     "doom_loop": "doom_loop",
     "stalled": "stall",
     "max_iterations": "excessive_retries",
@@ -62,7 +62,7 @@ def _ticket(work: NodeWork, fault: Mapping[str, str]) -> dict[str, Any]:
         seen_again = {"last_seen": now, "ticks": open_ticket.ticks + 1}
         return open_ticket.model_copy(update=seen_again).model_dump(mode="json")
     return EscalationTicket(
-        id=ticket_id(session.run_id, cause, len(earlier) + 1),
+        id=tickets.ticket_id(session.run_id, cause, len(earlier) + 1),
         run_id=session.run_id,
         node_id=work.node.id,
         severity="high",

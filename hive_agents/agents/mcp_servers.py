@@ -34,7 +34,7 @@ from hive_agents.base.files import Exceeded, opened
 from hive_agents.memory import ToolResult
 from hive_agents.workspace import Workspace, file_within, is_trusted, server_files, untrusted_files
 from hive_agents.workspace.credentials import is_reference, redacted, resolve
-from hive_agents.workspace.settings import McpServer
+from hive_agents.workspace.settings import keys
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -118,7 +118,7 @@ def _named_server(workspace: Workspace, name: str) -> Server:
     return _server(workspace.root, name, settings.model_dump_json())
 
 
-def _untrusted_part(workspace: Workspace, name: str, settings: McpServer) -> str | None:
+def _untrusted_part(workspace: Workspace, name: str, settings: keys.McpServer) -> str | None:
     """Return the part of the workspace for which a server isn't started: its setting, or a file that it may run."""
     if not is_trusted(workspace, f"mcp.servers.{name}"):
         return f"hive.toml: mcp.servers.{name}"
@@ -150,7 +150,7 @@ class ToolListing:
 class Server:
     """A server that is started or connected to when it is first needed, and again after it died."""
 
-    def __init__(self, workspace: Workspace, name: str, settings: McpServer) -> None:
+    def __init__(self, workspace: Workspace, name: str, settings: keys.McpServer) -> None:
         self.name, self._settings, self._workspace = name, settings, workspace
         self._connecting, self._listing = asyncio.Lock(), asyncio.Lock()
         self._client: Any = None
@@ -437,10 +437,11 @@ def _sdk(module: str) -> Any:
         why = "the package mcp is not installed, and the settings name MCP servers"
         raise HiveError.of("HIVE-411", why, fix='pip install "hive-agents[mcp]"') from None
 
+
 @cache
 def _server(root: Path, name: str, settings: str) -> Server:
     """Return the server of this name, the same object for all runs of this process."""
-    return Server(Workspace(root), name, McpServer.model_validate_json(settings))
+    return Server(Workspace(root), name, keys.McpServer.model_validate_json(settings))
 
 
 _tasks: set[asyncio.Task[None]] = set()

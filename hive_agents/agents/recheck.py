@@ -13,7 +13,7 @@ from hive_agents.approvals import ApprovalRequest, Recheck, ToolPolicy, ToolRule
 from hive_agents.base import HiveError
 from hive_agents.goals import Goal, load_goal
 from hive_agents.goals.expressions import ExpressionError
-from hive_agents.judging import JudgmentAction, decide, load_rules, names_of
+from hive_agents.judging import JudgmentAction, load_rules, rules
 from hive_agents.workspace import Workspace
 
 
@@ -71,12 +71,13 @@ def _barred_now(workspace: Workspace, context: Mapping[str, Any]) -> Iterator[st
 def _refused(workspace: Workspace, context: Mapping[str, Any]) -> Iterator[str]:
     goal = load_goal(workspace, str(context["goal_id"])) if context.get("goal_id") else None
     try:
-        names = names_of(context["args"], goal or {"goal_type": context.get("goal_type")}, context.get("attempt", 1))
+        of_goal = goal or {"goal_type": context.get("goal_type")}
+        names = rules.names_of(context["args"], of_goal, context.get("attempt", 1))
     except ExpressionError as error:
         yield f"conditions can't read it: {error}"
         return
     yield from _violated(goal, names)
-    decided = decide([rule for rule in load_rules(workspace) if rule.mode == "active"], names)
+    decided = rules.decide([rule for rule in load_rules(workspace) if rule.mode == "active"], names)
     if decided is not None and decided.error is not None:
         yield f"the rule {decided.rule.id} raises: {decided.error}"
     elif decided is not None and decided.rule.action is not JudgmentAction.ACCEPT:

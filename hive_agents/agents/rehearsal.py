@@ -18,14 +18,14 @@ from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.base import HiveError
 from hive_agents.base.files import atomic_write, guarded
-from hive_agents.goals import CALL_NAMES, EvalCase, ExpectedCall, Goal, SuccessCriterion, ToolStub
+from hive_agents.goals import Goal, SuccessCriterion, goals
 from hive_agents.goals.expressions import ExpressionError, parse
 from hive_agents.judging import score_criteria
 from hive_agents.memory import ToolResult
 from hive_agents.models import waited
 from hive_agents.runs import RunStore
 from hive_agents.store import audit
-from hive_agents.workspace import Workspace, make_state
+from hive_agents.workspace import Workspace, machine
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
@@ -45,9 +45,9 @@ class Heard:
     refused: list[str] = field(default_factory=list)
 
 
-def stubbed(tool: Tool, stubs: ToolStub | Sequence[ToolStub], heard: Heard) -> Tool:
+def stubbed(tool: Tool, stubs: goals.ToolStub | Sequence[goals.ToolStub], heard: Heard) -> Tool:
     """Return the tool with its action replaced: a call is answered by the first stub that fits and isn't used up."""
-    choices = [stubs] if isinstance(stubs, ToolStub) else list(stubs)
+    choices = [stubs] if isinstance(stubs, goals.ToolStub) else list(stubs)
     remaining = {n: one.times for n, one in enumerate(choices) if one.times is not None}
 
     async def call(arguments: Mapping[str, Any], *_: Any) -> Any:
@@ -65,7 +65,7 @@ def stubbed(tool: Tool, stubs: ToolStub | Sequence[ToolStub], heard: Heard) -> T
     return replace(tool, action=call, credentials={})
 
 
-def unexpected(case: EvalCase, heard: Heard, row: Mapping[str, Any]) -> str:
+def unexpected(case: goals.EvalCase, heard: Heard, row: Mapping[str, Any]) -> str:
     """Return how the calls or the cost violate the case, in words; "" where they don't."""
     wanted = case.calls
     if wanted is not None:
@@ -85,7 +85,7 @@ def unexpected(case: EvalCase, heard: Heard, row: Mapping[str, Any]) -> str:
     return ""
 
 
-def _is(expected: ExpectedCall, call: StubCall) -> bool:
+def _is(expected: goals.ExpectedCall, call: StubCall) -> bool:
     return expected.tool == call[0] and _holds(expected.when, call[1])
 
 
@@ -93,12 +93,12 @@ def _holds(when: str | None, arguments: Mapping[str, Any]) -> bool:
     if when is None:
         return True
     try:
-        return bool(parse(when, CALL_NAMES).evaluate({"args": dict(arguments)}))
+        return bool(parse(when, goals.CALL_NAMES).evaluate({"args": dict(arguments)}))
     except ExpressionError:
         return False
 
 
-def _described(expected: ExpectedCall) -> str:
+def _described(expected: goals.ExpectedCall) -> str:
     return expected.tool + (f" with {expected.when}" if expected.when else "")
 
 
@@ -143,7 +143,7 @@ def measure(stage: Stage, goal: Goal, candidate: AgentSpec, current: AgentSpec |
     return decide(rehearsed[0], rehearsed[1] if current is not None else None, alpha=alpha)
 
 
-async def rehearse(stage: Stage, agent: AgentSpec, goal: Goal, case: EvalCase) -> Rehearsed:
+async def rehearse(stage: Stage, agent: AgentSpec, goal: Goal, case: goals.EvalCase) -> Rehearsed:
     """Run an agent on a case in a temporary workspace, and return how it went.
 
     Tools that read do so in the real workspace. Others are not called: the case's stub answers, and a call without one
@@ -187,7 +187,7 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
     """
     with tempfile.TemporaryDirectory(prefix="hive-rehearsal-", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
-        make_state(root / ".hive")
+        machine.make_state(root / ".hive")
         (root / "audit").mkdir()
         # A link and no copy of secrets: a process that is killed leaves this folder behind.
         linked = {".hive/credentials.json": workspace.root / ".hive/credentials.json"}
@@ -216,7 +216,7 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
             guarded.release(root)
 
 
-def _rehearsed_tools(stage: Stage, case: EvalCase, heard: Heard) -> ToolRegistry:
+def _rehearsed_tools(stage: Stage, case: goals.EvalCase, heard: Heard) -> ToolRegistry:
     """Return the case's stubs, the tools that read in the real workspace, and refusals of all others.
 
     Raises: HIVE-107 for a stub of an unknown tool.
@@ -250,7 +250,7 @@ def _refusing(tool: Tool, heard: Heard) -> Tool:
     return replace(tool, action=call, credentials={})
 
 
-def _for_the_person(place: Workspace, case: EvalCase, result: Mapping[str, Any]) -> list[ApprovalRequest]:
+def _for_the_person(place: Workspace, case: goals.EvalCase, result: Mapping[str, Any]) -> list[ApprovalRequest]:
     """Return the requests about calls that the case's person decides."""
     if case.person is None or result["status"] != "waiting":
         return []
@@ -258,7 +258,7 @@ def _for_the_person(place: Workspace, case: EvalCase, result: Mapping[str, Any])
     return [one for one in reversed(pending) if one.kind == "tool_call"]
 
 
-def _require_models(case: EvalCase, result: Mapping[str, Any], pending: Sequence[ApprovalRequest]) -> None:
+def _require_models(case: goals.EvalCase, result: Mapping[str, Any], pending: Sequence[ApprovalRequest]) -> None:
     """Raises: HIVE-401 where a model failed, which must not count against the agent."""
     reasons = {(result["judgment"] or {}).get("escalation_reason")}
     reasons |= {one.context.get("escalation_reason") for one in pending}
@@ -269,7 +269,7 @@ def _require_models(case: EvalCase, result: Mapping[str, Any], pending: Sequence
 
 
 async def _failed_because(
-    goal: Goal, case: EvalCase, result: Mapping[str, Any], refused: list[str], pending: Sequence[ApprovalRequest]
+    goal: Goal, case: goals.EvalCase, result: Mapping[str, Any], refused: list[str], pending: Sequence[ApprovalRequest]
 ) -> str:
     """Return why the case failed, in words; "" where it passed."""
     if refused:
@@ -285,7 +285,7 @@ async def _failed_because(
     return await _unmet(case, result["outputs"])
 
 
-async def _unmet(case: EvalCase, outputs: Mapping[str, Any]) -> str:
+async def _unmet(case: goals.EvalCase, outputs: Mapping[str, Any]) -> str:
     """Return the first expectation that the outputs don't satisfy, in words; "" where they satisfy all."""
     if isinstance(case.expect, dict):
         for key, value in case.expect.items():

@@ -25,7 +25,7 @@ from hive_agents.events import EventLog
 from hive_agents.goals import Goal, load_goal
 from hive_agents.judging import Runtime, load_rules
 from hive_agents.models import Chain
-from hive_agents.runs import AGENT_GRAPH, Lease, Limits, Run, RunOutcome, RunRow, RunStore, leases_of, new_run_id, say
+from hive_agents.runs import AGENT_GRAPH, Lease, Limits, Run, RunOutcome, RunRow, RunStore, leases_of, say, store
 from hive_agents.workspace import Workspace
 from hive_agents.workspace.settings import Role
 
@@ -114,7 +114,7 @@ class AgentRun(Run):
             models.require_prices(limits.usd)
         if hold:  # a host opens its own models
             _require_model(agent, models)
-        run_id = new_run_id()
+        run_id = store.new_run_id()
         thread_id = thread_id or f"{agent.id}:{run_id}"
         # Before the row is stored: hosts take every queued run without a lease.
         lease = leases_of(workspace).acquire(thread_id, run_id) if hold else None

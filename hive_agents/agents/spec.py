@@ -15,7 +15,7 @@ from hive_agents.base.files import AnyCase, FileFormat, Format, Name, jsontext, 
 from hive_agents.goals import CapabilityLevel
 from hive_agents.goals.expressions import parse
 from hive_agents.runs import Limits
-from hive_agents.workspace.settings import Health
+from hive_agents.workspace.settings import keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -202,7 +202,7 @@ class AgentSpec(FileFormat):
     memory: MemorySpec | None = None
     budget: Limits | None = None
     loop_repeats: Annotated[int, Field(ge=2, le=100)] | None = None
-    health: Health | None = None
+    health: keys.Health | None = None
     capability: Annotated[CapabilityLevel, BeforeValidator(_level)] = CapabilityLevel.CAN_HANDLE
 
     def node(self, id: str) -> NodeSpec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from hive_agents.access import OWNER, Caller, require_proof, same_hands, same_person
+from hive_agents.access import OWNER, same_hands, same_person, who
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest, Verb
 from hive_agents.base import HiveError
 
@@ -28,15 +28,15 @@ def require_open(request: ApprovalRequest, now: str) -> None:
         raise refused("HIVE-414", f"{request.id} expired at {request.due_at}", show)
 
 
-def require_known(request: ApprovalRequest, caller: Caller, *, require_token: bool) -> None:
+def require_known(request: ApprovalRequest, caller: who.Caller, *, require_token: bool) -> None:
     """Raise HIVE-415 where the person may not see the request."""
-    require_proof(caller.authn, require_token=require_token)
+    who.require_proof(caller.authn, require_token=require_token)
     if caller.tenant is not None and request.tenant not in (OWN_TENANT, caller.tenant):
         why = f"{caller.by} is no approver of the tenant that {request.id} belongs to"
         raise refused("HIVE-415", why, "an approver of its tenant must decide it")
 
 
-def require_permitted(request: ApprovalRequest, verb: Verb, caller: Caller, *, require_token: bool) -> None:
+def require_permitted(request: ApprovalRequest, verb: Verb, caller: who.Caller, *, require_token: bool) -> None:
     """Raises: HIVE-415, as `require_known` too; HIVE-414 for somebody who agreed before."""
     require_known(request, caller, require_token=require_token)
     if verb not in request.allowed_decisions:

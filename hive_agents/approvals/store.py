@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from hive_agents.access import AccessRules, Caller, Principal, person, same_person
+from hive_agents.access import AccessRules, Principal, person, same_person, who
 from hive_agents.approvals import log, rows
 from hive_agents.approvals.answers import Recheck, content, edited_args, effect, later, overdue, repeats
 from hive_agents.approvals.notify import notify, record
@@ -226,7 +226,7 @@ class ApprovalStore:
         """
         assert holder is not None or authn != "token"
         by = person(by)
-        seen, caller = self.get(request_id), Caller(by, authn, tenant, makers=tuple(makers))
+        seen, caller = self.get(request_id), who.Caller(by, authn, tenant, makers=tuple(makers))
         require_known(seen, caller, require_token=self.settings.require_token)
         require_viewable(self.workspace, seen, holder)
         if repeats(seen, verb, by, message, patch):
@@ -305,11 +305,11 @@ class ApprovalStore:
             request = self._find(connection, request_id)
             require_open(request, self.now())
             verb = request.allowed_decisions[0]
-            for one in (Caller(by, authn, tenant, makers=tuple(makers)), Caller(to, authn, tenant)):
+            for one in (who.Caller(by, authn, tenant, makers=tuple(makers)), who.Caller(to, authn, tenant)):
                 require_permitted(request, verb, one, require_token=self.settings.require_token)
             for name, listed in AccessRules.load(self.workspace).principals.items():
                 if same_person(f"user:{name}", to):
-                    one = Caller(to, authn, listed.tenant)
+                    one = who.Caller(to, authn, listed.tenant)
                     require_known(request, one, require_token=self.settings.require_token)
             if same_person(by, to):
                 raise refused("HIVE-415", f"{by} can't delegate to themselves", "name another person")
@@ -377,7 +377,7 @@ class ApprovalStore:
             notify(self.workspace, occasion, request)
 
     def _require(
-        self, request: ApprovalRequest, verb: Verb, caller: Caller, version: int | None, content_hash: str | None
+        self, request: ApprovalRequest, verb: Verb, caller: who.Caller, version: int | None, content_hash: str | None
     ) -> None:
         require_open(request, self.now())
         require_permitted(request, verb, caller, require_token=self.settings.require_token)

@@ -35,7 +35,7 @@ app.add_typer(agents_memory.app, name="memory")
 @with_surface()
 def list_(surface: Surface) -> None:
     """List the agents of the workspace."""
-    from hive_agents.agents import deployment_warnings, known_agents, sub_agent_nodes
+    from hive_agents.agents import deployment_warnings, known_agents, spec
     from hive_agents.base import has_errors
 
     place = surface.workspace
@@ -58,7 +58,7 @@ def list_(surface: Surface) -> None:
         rows.append(row)
         surface.warn(warnings)
         if agent is not None and ok:
-            sub_agents = sub_agent_nodes(agent)
+            sub_agents = spec.sub_agent_nodes(agent)
             version = f" (version {agent.version})" if deployed else ""
             lines.append(f"{id}{version}: {' → '.join(node.id for node in agent.nodes if node.id not in sub_agents)}")
         else:
@@ -115,12 +115,14 @@ def eval_(
     repeats: Annotated[int, typer.Option("--repeats", min=1, max=100, help="Runs of each case.")] = 1,
 ) -> None:
     """Run an agent on the eval cases of its goal; their stubs replace tools that have effects."""
-    from hive_agents.agents import Stage, evaluate_agent, require_agent, workspace_tools
+    from hive_agents.agents import evaluate_agent, rehearsal, require_agent, workspace_tools
 
     place = surface.workspace
     require_agent(place, agent)
     with surface.progress() as progress:
-        stage = Stage(place, workspace_tools(place), agents_versions.reader_of(surface.asker), progress=progress)
+        stage = rehearsal.Stage(
+            place, workspace_tools(place), agents_versions.reader_of(surface.asker), progress=progress
+        )
         cases = evaluate_agent(stage, agent, repeats=repeats)
     rows = [case.to_json() for case in cases]
     passed = sum(case.passed == repeats for case in cases)
@@ -198,11 +200,11 @@ def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Di
 
 def _checked(place: Workspace, id: str) -> tuple[AgentSpec | None, list[Diagnostic]]:
     """Return the agent of the file, None if it can't be read, and what checks found."""
-    from hive_agents.agents import read_agent, verify
+    from hive_agents.agents import spec, verify
     from hive_agents.base import HiveError
 
     try:
-        agent, text = read_agent(place, id)
+        agent, text = spec.read_agent(place, id)
     except HiveError as error:
         return None, error.diagnostics
     return agent, verify.check_agent(agent, place, file=f"agents/{id}.json", text=text)

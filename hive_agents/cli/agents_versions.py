@@ -13,7 +13,7 @@ from hive_agents.cli.surface import WHO_ASKS, HistoryReasonOption, Surface, coun
 
 if TYPE_CHECKING:
     from hive_agents.access import Asker, Principal
-    from hive_agents.agents import AgentDeployment
+    from hive_agents.agents import deployment
 
 AgentArgument = Annotated[str, typer.Argument(help="An agent of agents/*.json.")]
 
@@ -133,7 +133,7 @@ def align(surface: Surface, agent: AgentArgument) -> None:
     surface.show(value, f"{agent} is aligned with {count(len(criteria.sources), 'source')}")
 
 
-def _parts(agent: str, outcome: AgentDeployment) -> list[Any]:
+def _parts(agent: str, outcome: deployment.AgentDeployment) -> list[Any]:
     """Return the decision with its figures, as lines."""
     verdict, figures = outcome.verdict, outcome.verdict.evaluation
     lines: list[Any] = [decision_line(verdict.decision, agent)]
@@ -171,13 +171,13 @@ def _agent_in(file: Path | None) -> Any:
 
 def _operator(asker: Asker) -> str:
     """Return the asker's name; a token needs the role operator or admin. Raises: HIVE-415, HIVE-417."""
-    from hive_agents.access import TOKEN
+    from hive_agents.access import who
     from hive_agents.base import HiveError
     from hive_agents.runs import Scope
 
     by = asker.requester()
     if not Scope(asker.token_holder()).operates:
-        fix = f"it takes an operator's token in {TOKEN}: `hive token --roles operator` makes one"
+        fix = f"it takes an operator's token in {who.TOKEN}: `hive token --roles operator` makes one"
         raise HiveError.of("HIVE-415", f"{by} changes no agents: the token lacks that role", fix=fix)
     return by
 

@@ -79,16 +79,16 @@ def _reviewed(place: Workspace, batch: str) -> list[str]:
 def _decided(
     place: Workspace, request: str, verb: Verb, answer: dict[str, Any]
 ) -> tuple[dict[str, Any], *tuple[str, ...]]:
-    from hive_agents.host import decide, decision_json, host_goes_on
+    from hive_agents.host import decide, decisions
 
     decided, run = decide(place, request, verb, **answer)
     missing = decided.remaining_approvals
-    value = decision_json(decided, verb, answer["by"], run)
+    value = decisions.decision_json(decided, verb, answer["by"], run)
     left: list[str] = []
     line = f"{decided.id} is {decided.status}" + (f": {missing} more approval(s) needed" if missing else "")
     if decided.outcome:
         line += f" ({_outcome_line(decided.outcome)})"
-    elif run is not None and run["status"] == "waiting" and host_goes_on(place, decided):
+    elif run is not None and run["status"] == "waiting" and decisions.host_goes_on(place, decided):
         line += f"; the host that is running goes on with run {run['run_id']}"
     elif run is not None:
         line += f"; run {run['run_id']} is {run['status']}"

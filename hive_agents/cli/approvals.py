@@ -45,7 +45,7 @@ def list_(
     """List the requests that you may read, newest first, and carry out decisions that were interrupted."""
     from hive_agents.approvals import ApprovalStore, RequestReader, Status
     from hive_agents.base import HiveError
-    from hive_agents.host import finish
+    from hive_agents.host import decisions
 
     place = surface.workspace
     wanted = status.lower() if status is not None else None
@@ -53,7 +53,7 @@ def list_(
         fix = f"use one of {', '.join(get_args(Status))}"
         raise HiveError.of("HIVE-409", f'there is no status "{safe_line(status)}"', fix=fix)
     reader = RequestReader(place, surface.asker.viewer())
-    findings = finish(place)
+    findings = decisions.finish(place)
     if reader.is_owner:  # they name requests of every tenant
         surface.warn(findings)
     store = ApprovalStore(place)

@@ -45,7 +45,7 @@ def tell_cost_of_look(surface: Surface, golden: GoldenSet, candidate: StoredConf
     few questions are held out that they prove nothing, as the result says.
     """
     from hive_agents.evaluation import PROVING, held_out
-    from hive_agents.gate import proof_left
+    from hive_agents.gate import holdout
     from hive_agents.ranking import find_active
 
     active = find_active(surface.workspace)
@@ -53,7 +53,7 @@ def tell_cost_of_look(surface: Surface, golden: GoldenSet, candidate: StoredConf
     compared = candidate is None or (active is not None and active.stored.hash != candidate.hash)
     if measured is None or measured.config.collection != golden.collection:
         return
-    left = proof_left(surface.workspace, golden) if compared else None
+    left = holdout.proof_left(surface.workspace, golden) if compared else None
     if left is not None and left.alpha and len(held_out(golden) or ()) >= PROVING:
         surface.say(str(left))
 

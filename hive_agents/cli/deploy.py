@@ -57,7 +57,7 @@ def deploy(
     from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.evaluation import load_golden
     from hive_agents.gate import deploy
-    from hive_agents.host import ask_for_override
+    from hive_agents.host import decisions
     from hive_agents.ranking import named_config
 
     if override and not (reason and reason.strip()):
@@ -102,7 +102,9 @@ def deploy(
             flags += [f"--accept {name}" for name in (*shown.accepted, *shown.lost_readers)]
             parts.append(safe_line(f'to accept these losses: hive deploy {stored.name} {" ".join(flags)} --reason "…"'))
         if override:
-            approval = ask_for_override(place, stored, outcome, str(reason), requester, surface.asker.asking())
+            approval = decisions.ask_for_override(
+                place, stored, outcome, str(reason), requester, surface.asker.asking()
+            )
             value |= {"approval_id": approval, "override": {"reason": reason}}
             parts.append(f"approval request {approval} waits for another person")
     surface.show(value, *parts)
@@ -195,8 +197,8 @@ def history(surface: Surface) -> None:
     """List the deployments, newest first, with what each step brought and cost, and what can still be proved."""
     from rich.table import Table
 
-    from hive_agents.evaluation import step_line
-    from hive_agents.gate import TagChange, proof_of
+    from hive_agents.evaluation import readers
+    from hive_agents.gate import TagChange, holdout
     from hive_agents.ranking import versions
 
     surface.asker.operator("see the history", "approver")
@@ -234,12 +236,12 @@ def history(surface: Surface) -> None:
         difference = evaluation.get("difference") or {}
         if row["decision"] == "passed" and "nudcg" in difference:
             figures = {"n": difference["n"], "difference": difference["nudcg"], "p_value": difference["p_value"]}
-            told = step_line(figures | {"alpha": evaluation["alpha"], "readers": evaluation.get("readers")})
+            told = readers.step_line(figures | {"alpha": evaluation["alpha"], "readers": evaluation.get("readers")})
             notes.append(safe_line(f"{row['id']} {row['config']}: {told}"))
         for change in evaluation.get("accepted_tags", ()):
             loss = f"{change['tag']} falls {TagChange(**change, blocks=True).figures}"
             notes.append(safe_line(f"{row['id']} {row['config']}: {row['by']} accepted that {loss}: {row['reason']}"))
-    left = proof_of(surface.workspace) if viewer is None else None
+    left = holdout.proof_of(surface.workspace) if viewer is None else None
     if left is not None:
         notes.append(str(left))
     value = {"versions": rows, "proof": left.to_json() if left is not None else None}

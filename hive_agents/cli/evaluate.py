@@ -28,7 +28,7 @@ def command(
     """Measure a config against the golden set."""
     from hive_agents.access import ViewGate, local_user
     from hive_agents.cli.configs import chosen_config
-    from hive_agents.evaluation import evaluate, load_golden, record
+    from hive_agents.evaluation import evaluate, load_golden, results
     from hive_agents.gate import accept, visible_part
 
     place = surface.workspace
@@ -41,7 +41,7 @@ def command(
     program = chosen_config(place, config, surface, part.golden, viewer)
     surface.warn(part.look(place.engine(), [program], "evaluate"))
     evaluation = evaluate(place, program, golden=part.golden, reader=viewer)
-    record(place, program, evaluation)
+    results.record(place, program, evaluation)
     value = evaluation.to_json(split=split and split.lower(), hide=part.hidden)
     doc_ids = {hit.doc_id for query in evaluation.queries for hit in query.hits}
     visible = doc_ids if viewer is None else ViewGate.of(place, viewer).allowed(sorted(doc_ids))

@@ -10,7 +10,7 @@ from hive_agents.base import safe_line
 from hive_agents.cli.surface import WHO_READS, Surface, count, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.documents import Declaration, UndeclaredField
+    from hive_agents.documents import proposals, undeclared
     from hive_agents.index import ScopedIndex, SqliteIndex
 
 SHOWN = 5
@@ -34,13 +34,7 @@ def command(
 
     from hive_agents.cli.configs import named_collection
     from hive_agents.copilot import certain_scope, declared, open_scope
-    from hive_agents.documents import (
-        chosen_declarations,
-        declare_fields,
-        named_fields,
-        proposed_declarations,
-        undeclared_fields,
-    )
+    from hive_agents.documents import proposals, undeclared, undeclared_fields
 
     place = surface.workspace
     schema = named_collection(place, collection)
@@ -50,18 +44,18 @@ def command(
     engine = place.engine()
     whole = engine.index(schema.name)
     front_matter = [values for _, values in whole.front_matter()] if viewer is None or writes else []
-    undeclared = undeclared_fields(schema, front_matter, add or ())
-    proposals = proposed_declarations(schema, undeclared, front_matter)
+    found = undeclared_fields(schema, front_matter, add or ())
+    offered = proposals.proposed_declarations(schema, found, front_matter)
     if writes:
-        filterable = [*schema.filterable, *(field.name for field in undeclared)]
-        agreed = chosen_declarations(proposals, declare or [], filterable)
-        proposals = [one for one in proposals if one not in agreed]
+        filterable = [*schema.filterable, *(field.name for field in found)]
+        agreed = proposals.chosen_declarations(offered, declare or [], filterable)
+        offered = [one for one in offered if one not in agreed]
         wanted = [one.field for one in agreed if one.field not in schema.fields]
-        chosen = named_fields(undeclared, [*(add or []), *wanted], schema.fields)
+        chosen = undeclared.named_fields(found, [*(add or []), *wanted], schema.fields)
         names = ", ".join([*(field.name for field in chosen), *(one.name for one in agreed)])
         said = [(one.field, one.key, one.value) for one in agreed]
-        surface.say(f"declared in {declare_fields(place, schema, chosen, said)}: {names}")
-        undeclared = [field for field in undeclared if field not in chosen]
+        surface.say(f"declared in {undeclared.declare_fields(place, schema, chosen, said)}: {names}")
+        found = [field for field in found if field not in chosen]
         schema = named_collection(place, schema.name)
         surface.refresh_index()
         whole = place.engine().index(schema.name)
@@ -91,10 +85,10 @@ def command(
         shown = ", ".join(f"{item['value']} ({item['documents']})" for item in values[:12])
         more = f", … {len(values) - 12} more" if len(values) > 12 else ""
         table.add_row(row["name"], str(row["type"]), "yes" if row["filterable"] else "", _lever(row), shown + more)
-    others = [{"name": field.name, "type": field.type, "documents": field.documents} for field in undeclared]
-    proposed = [{"field": one.field, "key": one.key, "value": one.value, "why": one.why} for one in proposals]
+    others = [{"name": field.name, "type": field.type, "documents": field.documents} for field in found]
+    proposed = [{"field": one.field, "key": one.key, "value": one.value, "why": one.why} for one in offered]
     value = {"fields": rows, "undeclared": others, "proposed": proposed}
-    surface.show(value, table, *_undeclared_lines(undeclared), *proposal_lines(proposals))
+    surface.show(value, table, *_undeclared_lines(found), *proposal_lines(offered))
 
 
 def _lever(row: dict[str, Any]) -> str:
@@ -105,19 +99,19 @@ def _lever(row: dict[str, Any]) -> str:
     return "; ".join(filter(None, ["ranks by it" if row["ranks"] else "", hides]))
 
 
-def proposal_lines(proposals: Sequence[Declaration]) -> list[str]:
+def proposal_lines(offered: Sequence[proposals.Declaration]) -> list[str]:
     """Return what could be declared of fields, for a person to agree to."""
-    if not proposals:
+    if not offered:
         return []
     lines = ["what an optimizer may do is yours to say; the documents propose:"]
-    for one in proposals:
+    for one in offered:
         shown = json.dumps(one.value, ensure_ascii=False)
         lines.append(safe_line(f'  {one.field}: "{one.key}": {shown}: {one.why}'))
-    first = next((one.field for one in proposals if one.key != "may_hide"), proposals[0].name)
+    first = next((one.field for one in offered if one.key != "may_hide"), offered[0].name)
     return [*lines, safe_line(f"to agree to one: hive fields --declare {first}")]
 
 
-def _undeclared_lines(fields: list[UndeclaredField]) -> list[str]:
+def _undeclared_lines(fields: list[undeclared.UndeclaredField]) -> list[str]:
     if not fields:
         return []
     lines = ["also in the documents' front matter, and in no filter until it is declared:"]

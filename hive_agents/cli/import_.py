@@ -100,14 +100,7 @@ def offered_fields(surface: Surface, report: ImportReport, *, declare: bool) -> 
     import sys
 
     from hive_agents.cli.fields import proposal_lines
-    from hive_agents.documents import (
-        chosen_declarations,
-        collection_names,
-        declare_fields,
-        load_collection,
-        proposed_declarations,
-        undeclared_fields,
-    )
+    from hive_agents.documents import collection_names, load_collection, proposals, undeclared, undeclared_fields
 
     names = collection_names(surface.workspace) if report.front_matter else []
     if len(names) != 1:
@@ -116,12 +109,14 @@ def offered_fields(surface: Surface, report: ImportReport, *, declare: bool) -> 
     found = undeclared_fields(collection, report.front_matter)
     fields = [{"name": field.name, "type": field.type, "values": list(field.values[:SHOWN])} for field in found]
     shown = ", ".join(f"{field.name} ({field.type}, {count(len(field.values), 'value')})" for field in found)
-    proposals = proposed_declarations(collection, found, report.front_matter)
+    offered = proposals.proposed_declarations(collection, found, report.front_matter)
     asks = not surface.as_json and not surface.quiet and sys.stdin.isatty()
     if found and not declare and asks:
         declare = typer.confirm(f"can be filtered and counted: {shown}; declare them?", default=False, err=True)
     known = {*collection.fields, *(field.name for field in found if declare)}
-    agreed = chosen_declarations(proposals, [one.name for one in proposals if one.key != "may_hide"]) if asks else []
+    agreed = (
+        proposals.chosen_declarations(offered, [one.name for one in offered if one.key != "may_hide"]) if asks else []
+    )
     agreed = [one for one in agreed if one.field in known]
     if agreed:
         keys = ", ".join(f'"{one.key}" at {one.field}' for one in agreed)
@@ -130,12 +125,12 @@ def offered_fields(surface: Surface, report: ImportReport, *, declare: bool) -> 
     lines = []
     if (declare and found) or agreed:
         said = [(one.field, one.key, one.value) for one in agreed]
-        where = declare_fields(surface.workspace, collection, found if declare else [], said)
+        where = undeclared.declare_fields(surface.workspace, collection, found if declare else [], said)
         names = [*([shown] if declare and found else []), *(one.name for one in agreed)]
         lines = [f"declared in {where}: {', '.join(names)}"]
     elif found:
         lines = [f"can be filtered and counted once they are declared (--declare): {shown}"]
-    left = [one for one in proposals if one not in agreed]
+    left = [one for one in offered if one not in agreed]
     return fields, [*lines, *(proposal_lines(left) if not asks or not agreed else [])]
 
 
@@ -149,12 +144,12 @@ def _forget(
     others: bool,
 ) -> None:
     from hive_agents.base import HiveError
-    from hive_agents.sync import forget_sources
+    from hive_agents.sync import forgetting
 
     if others or not sources:
         message = "--forget takes sources, and of the options --to and --delete alone"
         raise HiveError.of("HIVE-409", message, fix="hive import --forget SOURCE [--to PLACE] [--delete]", exit_code=2)
-    report = forget_sources(surface.workspace, sources, to=to, delete=delete, require=require)
+    report = forgetting.forget_sources(surface.workspace, sources, to=to, delete=delete, require=require)
     lines: list[Any] = [f"forgot {source}" for source in report.forgotten]
     lines += _some([f"  deleted {doc_id}" for doc_id in report.deleted])
     if report.stay:

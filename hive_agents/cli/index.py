@@ -34,7 +34,7 @@ def command(
     from hive_agents.access import local_user
     from hive_agents.base import HiveError
     from hive_agents.documents import collection_names
-    from hive_agents.gate import TagChange, accept_generations, decide_generations
+    from hive_agents.gate import TagChange, generations
     from hive_agents.host import language_advice
     from hive_agents.ranking import build_index
 
@@ -46,8 +46,8 @@ def command(
         report = build_index(place, progress, write_seed=write_seed, rebuild=rebuild, accept=accept)
     surface.warn(report.warnings)
     if accept and reason:
-        accept_generations(place, collection_names(place), reason, by or local_user())
-    decisions = decide_generations(place) if report.waiting else []
+        generations.accept_generations(place, collection_names(place), reason, by or local_user())
+    decisions = generations.decide_generations(place) if report.waiting else []
     lines: list[Any] = [
         f"{count(report.documents, 'document')}, {count(report.chunks, 'chunk')}",
         f"added {report.added}, updated {report.updated}, deleted {report.deleted}, unchanged {report.unchanged};"

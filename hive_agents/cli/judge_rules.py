@@ -11,7 +11,7 @@ from hive_agents.cli.surface import WHO_ASKS, Surface, styled, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
-    from hive_agents.judging.learning import LearnedRule
+    from hive_agents.judging.learning import stages
     from hive_agents.workspace import Workspace
 
 app = typer.Typer(help="Rules learned from people's decisions.", no_args_is_help=True)
@@ -24,13 +24,13 @@ RuleArgument = Annotated[str, typer.Argument(help="The rule's id.")]
 def mine(surface: Surface) -> None:
     """Find conditions under which people always decided alike, and request approval of rules with them."""
     from hive_agents.judging import DecisionLog, audits, requests
-    from hive_agents.judging.learning import RuleBook, mine, nothing_because
+    from hive_agents.judging.learning import mining, stages
 
     place = surface.workspace
     author = surface.asker.requester() if surface.asker.is_named else "service:miner"
     rows = audits.seen(place, DecisionLog(place).rows(), surface.asker.token_holder())
-    proposals, book = mine(rows), RuleBook(place)
-    reasons = [] if proposals else nothing_because(rows) or ["no decision has been logged"]
+    proposals, book = mining.mine(rows), stages.RuleBook(place)
+    reasons = [] if proposals else mining.nothing_because(rows) or ["no decision has been logged"]
     values, lines = [], []
     for proposal in proposals:
         rule = book.propose(proposal, author)
@@ -84,12 +84,12 @@ def approve(surface: Surface, rule: RuleArgument) -> None:
     """
     from hive_agents.host import decide
     from hive_agents.judging import requests
-    from hive_agents.judging.learning import RuleBook
+    from hive_agents.judging.learning import stages
 
     place = surface.workspace
     request = requests.ask_for_rule(place, _seen(surface, rule))
     decided, _ = decide(place, request.id, "approve", **surface.asker.decider().named())
-    _show(RuleBook(place).get(rule), surface, decided.remaining_approvals)
+    _show(stages.RuleBook(place).get(rule), surface, decided.remaining_approvals)
 
 
 @app.command("retire")
@@ -100,13 +100,13 @@ def retire(
     reason: Annotated[str, typer.Option("--reason", help="The reason, kept in the history.")] = "",
 ) -> None:
     """Retire a learned rule for good."""
-    from hive_agents.judging.learning import RuleBook
+    from hive_agents.judging.learning import stages
 
     by = surface.asker.reviewer().by
-    _show(RuleBook(surface.workspace).retire(_seen(surface, rule).id, by, reason), surface)
+    _show(stages.RuleBook(surface.workspace).retire(_seen(surface, rule).id, by, reason), surface)
 
 
-def _seen(surface: Surface, rule_id: str) -> LearnedRule:
+def _seen(surface: Surface, rule_id: str) -> stages.LearnedRule:
     """Return a learned rule. Raises: HIVE-409 where there is none that the asker may see."""
     from hive_agents.judging import audits
     from hive_agents.judging.learning import unknown_rule
@@ -126,7 +126,7 @@ def all_rules(workspace: Workspace, holder: Principal | None) -> list[dict[str, 
     return manual + [rule_value(rule) for rule in audits.seen_rules(workspace, holder)]
 
 
-def rule_value(rule: LearnedRule) -> dict[str, Any]:
+def rule_value(rule: stages.LearnedRule) -> dict[str, Any]:
     """Return a learned rule's row of the list; matches and agreements are those of its current stage."""
     from hive_agents.judging import lower_bound
 
@@ -155,7 +155,7 @@ def _row(rule: dict[str, Any], source: str, stage: str | None) -> dict[str, Any]
     }
 
 
-def _show(rule: LearnedRule, surface: Surface, missing: int = 0) -> None:
+def _show(rule: stages.LearnedRule, surface: Surface, missing: int = 0) -> None:
     proposal = rule.proposal
     value = rule_value(rule) | {
         "rule": rule.fields,

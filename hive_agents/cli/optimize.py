@@ -118,11 +118,11 @@ def _step(result: dict[str, Any]) -> dict[str, Any]:
 
 def _told(step: dict[str, Any]) -> str:
     """Return a step in one line: what it brought, and what it costs readers."""
-    from hive_agents.evaluation import step_line
+    from hive_agents.evaluation import readers
 
     if step["status"] == "no_improvement":
         return f"{step['config']}: no improvement"
-    return f"{step['config']}: {step['status'].replace('_', ' ')}, {step_line(step)}"
+    return f"{step['config']}: {step['status'].replace('_', ' ')}, {readers.step_line(step)}"
 
 
 class Live:
@@ -205,7 +205,7 @@ _LIMITS = {"evaluations": "--evaluations", "seconds": "--seconds", "max_usd": "-
 def parts(result: dict[str, Any]) -> list[Any]:
     from hive_agents.evaluation import readers_lines
     from hive_agents.gate import TagChange
-    from hive_agents.optimizer import declarable, ending, for_readers, in_words, missing, proposed_by, reranking
+    from hive_agents.optimizer import in_words, report
 
     best, certificate = result["best"], result["certificate"]
     lines: list[Any] = [_chart(result)] if result["iterations"] else []
@@ -216,13 +216,13 @@ def parts(result: dict[str, Any]) -> list[Any]:
     speed = figure(result["evaluations_per_second"], 0)
     status = result["status"].replace("_", " ")
     lines.append(f"{status}{ended}: {result['evaluations']} configs measured, {speed} a second")
-    lines += [f"  {line}" for line in proposed_by(result)]
-    report = f"  report: {result['report']}"
+    lines += [f"  {line}" for line in report.proposed_by(result)]
+    pointer = f"  report: {result['report']}"
     if result["status"] == "no_improvement":
         outcome = f"nothing that was measured beats {result['baseline']['config']} on the open queries and does no harm"
         if not result["iterations"] and (option := _LIMITS.get(result["stopped_by"])):
             outcome = f"nothing was tried: looking for what to try took it all; allow more with {option}"
-        return [*lines, outcome, *_refused(result), *(f"  {line}" for line in declarable(result)), report]
+        return [*lines, outcome, *_refused(result), *(f"  {line}" for line in report.declarable(result)), pointer]
     lines.append(f"  {best['config']}: {in_words(best['changes'])}")
     if certificate:
         (low, high), mde = certificate["ci95"] or (None, None), certificate["mde"]
@@ -235,22 +235,22 @@ def parts(result: dict[str, Any]) -> list[Any]:
             f"  p = {figure(certificate['p_value'], 4)} against {figure(certificate['alpha'], 4)}"
             + (f"; true gains from {figure(mde)} on show in four runs of five" if mde else ""),
         ]
-        lines += [f"  {line}" for line in reranking(certificate)]
+        lines += [f"  {line}" for line in report.reranking(certificate)]
         lines += [f"  {reason['code']}: {reason['message']}" for reason in certificate["reasons"]]
         lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in certificate["watch"]]
         lines += [
             safe_line(f"  {warning['code']}: {warning['message']}") for warning in certificate.get("warnings", ())
         ]
     lines += [f"  {line}" for line in readers_lines(result.get("readers"))]
-    lines += [f"  for a reader: {line}" for line in for_readers(result)]
-    if wanted := missing(result):
+    lines += [f"  for a reader: {line}" for line in report.for_readers(result)]
+    if wanted := report.missing(result):
         lines.append(f"  {wanted}")
     if result["status"] == "escalated":
         lines.append(f"  waits for a person: approval request {result['approval_id']}")
     if result.get("decision"):
-        lines.append(f"  {ending(result)}")
+        lines.append(f"  {report.ending(result)}")
     lines += [f"  on the open queries: {safe_line(TagChange(**change, blocks=False))}" for change in result["watch"]]
-    lines += [*_refused(result), *(f"  {line}" for line in declarable(result)), report]
+    lines += [*_refused(result), *(f"  {line}" for line in report.declarable(result)), pointer]
     if result["status"] == "stopped":
         lines.append(f"  {_what_next(result)}")
     return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hive_agents.copilot import Chat, receipt as answer
-from hive_agents.gate.receipts import Receipt, Rederived, decision, deployment, gate
+from hive_agents.gate.receipts import Receipt, decision, deployment, gate, statement
 from hive_agents.workspace import Workspace
 
 answer_receipt = answer.receipt_of
@@ -15,7 +15,7 @@ deployment_receipt = deployment.receipt_of
 
 async def verify_receipt(
     workspace: Callable[[], Workspace], receipt: Receipt, chat: Callable[[], Chat]
-) -> list[Rederived]:
+) -> list[statement.Rederived]:
     """Return a check of each fact of a receipt; `chat` opens the reader's conversation of an answer.
 
     `workspace` is called for all kinds but a comparison by `hive gate`, which needs none.

@@ -106,9 +106,9 @@ def _pause(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
 
 
 def _when_effective(row: RunRow) -> tuple[RunRow, str]:
-    from hive_agents.runs import RESTS
+    from hive_agents.runs import control
 
-    return row, f"{RESTS[row.control]} after its present step" if row.control is not None else row.status
+    return row, f"{control.RESTS[row.control]} after its present step" if row.control is not None else row.status
 
 
 def _resume(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from hive_agents.base import HiveError, bundled
-from hive_agents.base.files import atomic_symlink, atomic_write_text, disk_errors
+from hive_agents.base.files import atomic, atomic_write_text, disk_errors
 from hive_agents.workspace import Workspace, trust
 
 _DERIVED = (".hive", "active.json", "audit", "__pycache__")
@@ -48,7 +48,7 @@ def init_workspace(folder: Path, *, empty: bool = False) -> Path:
             _generic(path)
             _first_config(path)
             atomic_write_text(path / "hive.toml", _OPEN)
-        atomic_symlink(path / "configs" / "active.json", "v1.json")
+        atomic.atomic_symlink(path / "configs" / "active.json", "v1.json")
     trust(Workspace(path))
     return path
 

@@ -8,7 +8,7 @@ from hive_agents.base import one_line, safe_line
 from hive_agents.cli.surface import WHO_READS, GoldenOption, Surface, count, figure, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.optimizer import StalePair
+    from hive_agents.optimizer import stale
 
 CHATS = 500
 """The number of latest chat questions that are searched for."""
@@ -26,7 +26,7 @@ def command(
     from hive_agents.cli.configs import chosen_config
     from hive_agents.copilot import asked_questions
     from hive_agents.evaluation import FILE, held_out, viewable_golden
-    from hive_agents.optimizer import stale_pairs
+    from hive_agents.optimizer import stale
 
     place = surface.workspace
     viewer = surface.asker.operating_viewer("compare documents with each other")
@@ -39,7 +39,7 @@ def command(
     held = {query.id for query in held_out(labels) or ()} if labels else set()
     open_queries = [query.query for query in labels or () if query.id not in held]
     queries = list(dict.fromkeys([*open_queries, *asked_questions(place, viewer)[-CHATS:]]))
-    pairs = stale_pairs(place.engine(), program, queries, labels, reader=viewer)
+    pairs = stale.stale_pairs(place.engine(), program, queries, labels, reader=viewer)
     if viewer is not None:
         viewable = ViewGate.of(place, viewer).allowed([name for pair in pairs for name in pair.documents])
         pairs = [pair for pair in pairs if viewable.issuperset(pair.documents)]
@@ -47,7 +47,7 @@ def command(
     surface.show(value, *_parts(pairs[:most], len(pairs), len(queries)))
 
 
-def _parts(shown: list[StalePair], total: int, queries: int) -> list[Any]:
+def _parts(shown: list[stale.StalePair], total: int, queries: int) -> list[Any]:
     if not total:
         return ["no two documents say the same with other figures"]
     parts: list[Any] = []
@@ -71,7 +71,7 @@ def _parts(shown: list[StalePair], total: int, queries: int) -> list[Any]:
     return parts
 
 
-def _returned(pair: StalePair) -> str:
+def _returned(pair: stale.StalePair) -> str:
     if not pair.returned:
         return "no query returns it"
     which = "the older one" if pair.newer else "one of them"

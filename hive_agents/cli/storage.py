@@ -183,12 +183,12 @@ def _database(place: Workspace, to: str, namespace: str) -> Path | RemoteDatabas
     """Return the database that --to names. Raises: HIVE-409."""
     from hive_agents.base import HiveError
     from hive_agents.workspace import RemoteDatabase
-    from hive_agents.workspace.settings import StorageSettings
+    from hive_agents.workspace.settings import keys
 
     if to == HERE:
         return place.database
     try:
-        settings = StorageSettings(url=to, namespace=namespace)
+        settings = keys.StorageSettings(url=to, namespace=namespace)
     except ValueError as error:
         fault = str(error).splitlines()[2].strip().partition(" [type=")[0]
         fix = "name a server as postgresql://user@host:5432/database, or `here`"

@@ -12,7 +12,7 @@ from hive_agents.cli.surface import Surface, count, with_surface
 from hive_agents.cli.terminal import write
 
 if TYPE_CHECKING:
-    from hive_agents.access import Principal, Token
+    from hive_agents.access import Principal, tokens
     from hive_agents.workspace import Workspace
 
 app = typer.Typer(help="Tokens: sign one that authenticates a user, list and revoke them.", invoke_without_command=True)
@@ -130,7 +130,7 @@ def _wanted(place: Workspace, user: str | None, tenant: str | None, groups: str 
     )
 
 
-def _warn(surface: Surface, wanted: Principal, made: Token) -> None:
+def _warn(surface: Surface, wanted: Principal, made: tokens.Token) -> None:
     """Warn of what was asked for and isn't in the token."""
     from hive_agents.base import Diagnostic
 

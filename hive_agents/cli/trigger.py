@@ -148,12 +148,12 @@ def fire(
     import uuid
 
     from hive_agents.host import fire as start
-    from hive_agents.triggers import TriggerStore, key_of, reached_trigger
+    from hive_agents.triggers import TriggerStore, firing, reached_trigger
 
     place = surface.workspace
     surface.asker.operator("fire triggers")
     spec, now = reached_trigger(place, id, surface.asker.token_holder()), _now()
-    key = key_of(id, f"manual-{uuid.uuid4().hex}")
+    key = firing.key_of(id, f"manual-{uuid.uuid4().hex}")
     inputs = {**spec.input, **(input_object(input) if input is not None else {})}
     run_id = asyncio.run(start(place, spec, inputs, key=key, scheduled=now.isoformat()))
     store = TriggerStore(place)

@@ -24,7 +24,7 @@ def command(
     from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.cli.deploy import gate_parts
     from hive_agents.evaluation import load_golden
-    from hive_agents.gate import as_seen, check_beside_faults, run_gate
+    from hive_agents.gate import check_beside_faults, gate
     from hive_agents.judging import load_rules
     from hive_agents.ranking import check_config, find_active, named_config
 
@@ -51,9 +51,9 @@ def command(
             tell_cost_of_look(surface, queries, stored)
             active = find_active(place)
             engine, old = place.engine(), active.stored if active else None
-            result = run_gate(place, engine, stored, old, queries)
+            result = gate.run_gate(place, engine, stored, old, queries)
             if viewer is not None:
-                result = as_seen(place, engine, result, stored, old, viewer)
+                result = gate.as_seen(place, engine, result, stored, old, viewer)
             value["gate"] = {"decision": result.decision, **result.to_json()}
             findings += [*(active.warnings if active else ()), *result.warnings, *result.diagnostics(stored.file)]
             parts = gate_parts(result)

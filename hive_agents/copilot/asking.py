@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hive_agents.copilot.language import every_pattern
-from hive_agents.documents import content, content_terms, found_words, function_terms, names_in, spoken_language
+from hive_agents.documents import analysis, content, content_terms, function_terms, names_in, spoken_language
 from hive_agents.index import ScopedIndex
 from hive_agents.ranking import idf
 
@@ -58,4 +58,4 @@ def unnamed(question: str) -> str | None:
 def telling_words(text: str) -> list[str]:
     """Return the words of a text that are function words of no language, without those that give a question's kind."""
     rest = every_pattern("form").sub(" ", text)
-    return [word[0] for word in found_words(rest) if not content.is_small(word[0])]
+    return [word[0] for word in analysis.found_words(rest) if not content.is_small(word[0])]

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.access import Principal, verify
+from hive_agents.access import Principal, tokens
 from hive_agents.copilot.dropped import DroppedFiles
 from hive_agents.copilot.router import reread
 from hive_agents.copilot.session import Request, TurnSession
@@ -52,7 +52,7 @@ class CopilotContext:
         """The reader. Raises: HIVE-417 without a `Principal` object or a valid token; JSON isn't accepted."""
         if isinstance(self.principal, Principal):
             return self.principal
-        return verify(self.place, self.token or "")
+        return tokens.verify(self.place, self.token or "")
 
     @cached_property
     def turns(self) -> dict[str, TurnSession]:

@@ -13,7 +13,7 @@ from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.session import Candidates, TurnSession
 from hive_agents.copilot.steps import run_search
 from hive_agents.copilot.threads import ThreadStore
-from hive_agents.gate import Impression, ImpressionKind, canary_for, credit, draft_seed, interleaving, open_impressions
+from hive_agents.gate import canary, interleaving
 from hive_agents.index import StaleIndex
 from hive_agents.ranking import StoredConfig
 from hive_agents.workspace import Workspace
@@ -29,24 +29,24 @@ async def drafted(session: TurnSession, decision: RouterDecision, results: list[
     searched = decision.route == "documents.search" and decision.strategy in _DRAFTED
     if not searched or session.outage or session.gate.fault is not None:
         return results
-    enrolment = canary_for(session.workspace, session.run_id, session.reader, session.request.text)
+    enrolment = canary.canary_for(session.workspace, session.run_id, session.reader, session.request.text)
     if enrolment is None:
         return results
-    canary, reader, question = enrolment
-    if canary.version.config_hash != session.active.hash:  # deployed while this turn runs
+    running, reader, question = enrolment
+    if running.version.config_hash != session.active.hash:  # deployed while this turn runs
         return results
-    before = await results_under(canary.previous, session, decision)
+    before = await results_under(running.previous, session, decision)
     if before is None or not (results or before):
         return results
-    shown, teams = interleaved(results, before, draft_seed(canary.version.id, session.run_id))
-    kind: ImpressionKind = (
+    shown, teams = interleaved(results, before, canary.draft_seed(running.version.id, session.run_id))
+    kind: canary.ImpressionKind = (
         "drafted" if teams.strip(interleaving.NEITHER) else "alike" if results and before else "one_sided"
     )
-    session.impression = Impression(session.run_id, canary.version.id, kind, teams, reader, question)
+    session.impression = canary.Impression(session.run_id, running.version.id, kind, teams, reader, question)
     if kind != "drafted":
         return results
-    session.drafted_with = {"version": canary.version.id, "previous": canary.previous.hash}
-    session.trace.notes.append(f"canary: drafted with {canary.previous.name}")
+    session.drafted_with = {"version": running.version.id, "previous": running.previous.hash}
+    session.trace.notes.append(f"canary: drafted with {running.previous.name}")
     return shown
 
 
@@ -79,12 +79,12 @@ async def results_under(
 
 def credit_open(workspace: Workspace, reader: Principal, doc_id: str) -> None:
     """Credit the config that placed an opened document in the latest of the reader's lists that shows it."""
-    runs = open_impressions(workspace, reader)
+    runs = canary.open_impressions(workspace, reader)
     threads = ThreadStore(workspace, reader) if runs else None
     for run_id in runs:
         with suppress(NotFound):  # the reader deleted that conversation
             assert threads is not None
             shown = [result.doc_id for result in threads.turn(run_id).outcome.results]
             if doc_id in shown:
-                credit(workspace, run_id, shown.index(doc_id) + 1, "open")
+                canary.credit(workspace, run_id, shown.index(doc_id) + 1, "open")
                 return

@@ -20,7 +20,7 @@ from hive_agents.copilot.unknown import still_known
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.documents import MOVED_DOCUMENTS
 from hive_agents.evaluation import FILE, question_key, viewable_golden
-from hive_agents.gate import credit, label
+from hive_agents.gate import canary, label
 from hive_agents.index import ScopedIndex
 from hive_agents.ranking import SearchEngine, active_config
 from hive_agents.store import audit, connected, transaction
@@ -160,7 +160,7 @@ class FeedbackQueue:
             fix = "what came of it is listed with the feedback"
             raise HiveError.of("HIVE-414", "your opinion on this was reviewed already", fix=fix, exit_code=1)
         if doc_id is not None and doc_id in shown:
-            credit(self.workspace, run_id, shown.index(doc_id) + 1, cast(OnResult, verdict))
+            canary.credit(self.workspace, run_id, shown.index(doc_id) + 1, cast(OnResult, verdict))
         return item
 
     def _exists(self, doc_id: str | None) -> bool:

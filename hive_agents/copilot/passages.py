@@ -14,7 +14,7 @@ from hive_agents.base import one_line
 from hive_agents.copilot.asking import FieldWeights
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.prose import TextLine, read, without_marks
-from hive_agents.documents import DEFAULT_LANGUAGE, blocks, content, content_terms
+from hive_agents.documents import analysis, blocks, content, content_terms
 from hive_agents.index import BM25Params, ChunkRow, ScopedIndex
 from hive_agents.ranking import name_shares
 
@@ -308,7 +308,7 @@ def spans(text: str, wanted: frozenset[str], language: str) -> list[tuple[int, i
     ]
 
 
-def marked(text: str, question: str, language: str = DEFAULT_LANGUAGE) -> str:
+def marked(text: str, question: str, language: str = analysis.DEFAULT_LANGUAGE) -> str:
     """Return a text with `<mark>` and `</mark>` around the question's words in any form, and no other such marks.
 
     A page has to escape all else.
@@ -329,7 +329,7 @@ def reason(
     row: ChunkRow,
     question: str,
     filters: Sequence[DocumentFilter] = (),
-    language: str = DEFAULT_LANGUAGE,
+    language: str = analysis.DEFAULT_LANGUAGE,
     *,
     by_meaning: bool = False,
 ) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from hive_agents.documents import heading_text, unmarked, without_references
+from hive_agents.documents import analysis
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -117,7 +117,7 @@ def _blocks(markdown: str) -> Iterator[TextLine]:
         elif opened == "td_open":
             cells.append(text)
         elif opened == "heading_open" or (not in_list and _is_term(token, text)):
-            text = heading_text(text) if opened == "heading_open" else text
+            text = analysis.heading_text(text) if opened == "heading_open" else text
             if text:
                 yield TextLine(text, "heading", first, last)
         else:
@@ -145,7 +145,7 @@ def _code(content: str, first: int) -> Iterator[TextLine]:
 def _text(token: Token) -> str:
     """Return inline text without markup, images and HTML."""
     lines = "".join(_token_text(child) for child in token.children or []).split("\n")
-    return without_references(" ".join(map(unmarked, lines)))
+    return analysis.without_references(" ".join(map(analysis.unmarked, lines)))
 
 
 def _token_text(child: Token) -> str:

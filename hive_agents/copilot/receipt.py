@@ -12,8 +12,8 @@ from hive_agents.copilot.outcome import Result, TurnOutcome
 from hive_agents.copilot.reply import rows_of
 from hive_agents.copilot.session import Request, TurnSession, log_mark, open_scope
 from hive_agents.copilot.steps import permission_gate, rerank, retrieve
-from hive_agents.gate import draft_seed
-from hive_agents.gate.receipts import Receipt, Rederived, compared
+from hive_agents.gate import canary
+from hive_agents.gate.receipts import Receipt, statement
 from hive_agents.index import ScopedIndex, StaleIndex
 from hive_agents.ranking import StoredConfig, versions
 from hive_agents.runs import RunStore
@@ -50,56 +50,58 @@ def receipt_of(chat: Chat, run_id: str) -> Receipt:
     return Receipt("answer", {"question": sha256(turn.text)} | answer | passages, facts)
 
 
-async def checks_of(chat: Chat, receipt: Receipt) -> AsyncIterator[Rederived]:
+async def checks_of(chat: Chat, receipt: Receipt) -> AsyncIterator[statement.Rederived]:
     """Yield what can be derived again of an answer: its record, its place in the log, and the search itself."""
     run_id = str(receipt.facts.get("run_id"))
     again = receipt_of(chat, run_id)
-    for check in compared(receipt, again):
+    for check in statement.compared(receipt, again):
         yield check
     basis = again.facts["basis"]
     yield _logged(chat, run_id, basis)
     if again.facts["answer_source"] == "model":
-        yield Rederived(
+        yield statement.Rederived(
             "answer", "unknown", "a model wrote it, and would write something else: only its hash is compared"
         )
     yield await _searched(chat, run_id, basis)
 
 
-def _logged(chat: Chat, run_id: str, basis: Mapping[str, Any]) -> Rederived:
+def _logged(chat: Chat, run_id: str, basis: Mapping[str, Any]) -> statement.Rederived:
     verdict = audit.verify(chat.workspace)
     if not verdict.ok:
-        return Rederived("audit log: position", "differs", verdict.reason)
+        return statement.Rederived("audit log: position", "differs", verdict.reason)
     heads = ("", *(entry["digest"] for entry in audit.entries(chat.workspace)))
     known = any(log_mark(run_id, head) == basis["log"] for head in heads)
-    return Rederived.of("audit log: position", known, "no line of the audit log was its last at that time")
+    return statement.Rederived.of("audit log: position", known, "no line of the audit log was its last at that time")
 
 
-async def _searched(chat: Chat, run_id: str, basis: Mapping[str, Any]) -> Rederived:
+async def _searched(chat: Chat, run_id: str, basis: Mapping[str, Any]) -> statement.Rederived:
     """Search again by the recorded plan: with the same config over the same documents, the results are the same."""
     name, turn = "search", chat.threads.turn(run_id)
     if _scope(chat).index_hash != basis["scope"]:
-        return Rederived(name, "unknown", "the documents in scope, or their index, changed since")
+        return statement.Rederived(name, "unknown", "the documents in scope, or their index, changed since")
     stored = _stored(chat, basis["config"])
     if stored is None:
-        return Rederived(name, "unknown", "the config is in no deployment's record any more")
+        return statement.Rederived(name, "unknown", "the config is in no deployment's record any more")
     request = Request.model_validate(RunStore(chat.workspace).get(run_id).value["request"])
     session = TurnSession(chat.workspace, chat.reader, run_id, request, engine=chat.engine)
     session.config = stored.config
     before = _stored(chat, basis["canary"]["previous"]) if "canary" in basis else None
     if "canary" in basis and before is None:
-        return Rederived(name, "unknown", "the config that it was drafted with is in no deployment's record any more")
+        return statement.Rederived(
+            name, "unknown", "the config that it was drafted with is in no deployment's record any more"
+        )
     try:
         results = await _results(session, turn.outcome)
         if before is not None:
             drafted_with = await results_under(before, session, turn.outcome.decision) or []
-            seed = draft_seed(basis["canary"]["version"], run_id)
+            seed = canary.draft_seed(basis["canary"]["version"], run_id)
             results = interleaved(results, drafted_with, seed)[0]
     except StaleIndex:
-        return Rederived(name, "unknown", "the index changes just now")
+        return statement.Rederived(name, "unknown", "the index changes just now")
     if session.outage:
-        return Rederived(name, "unknown", "a model of the search can't be asked at the moment")
+        return statement.Rederived(name, "unknown", "a model of the search can't be asked at the moment")
     same = results == turn.outcome.results
-    return Rederived.of(name, same, "the same plan finds other results now")
+    return statement.Rederived.of(name, same, "the same plan finds other results now")
 
 
 async def _results(session: TurnSession, outcome: TurnOutcome) -> list[Result]:

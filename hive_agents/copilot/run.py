@@ -24,19 +24,7 @@ from hive_agents.events import Event, EventType
 from hive_agents.index import StaleIndex
 from hive_agents.models import Usage
 from hive_agents.ranking import SearchEngine, active_config
-from hive_agents.runs import (
-    CHAT_GRAPH,
-    Lease,
-    Run,
-    RunCost,
-    RunOutcome,
-    RunRow,
-    RunStore,
-    beside,
-    leases_of,
-    load_graph,
-    new_run_id,
-)
+from hive_agents.runs import CHAT_GRAPH, Lease, Run, RunOutcome, RunRow, RunStore, beside, leases_of, load_graph, store
 
 if TYPE_CHECKING:
     from hive_agents.events import Bus
@@ -92,7 +80,7 @@ class QuestionRun(Run):
         """Return a new question to be answered by this process; `standing` is the reader's in their conversation."""
         reader = standing.principal
         value = {"request": request.model_dump(mode="json"), "reader": standing.model_dump(mode="json")}
-        run_id = new_run_id()
+        run_id = store.new_run_id()
         # Another question of the thread may hold it: then `work` waits.
         lease = leases_of(workspace).acquire(thread_id, run_id)
         row, _ = RunStore(workspace).insert(
@@ -235,14 +223,14 @@ class QuestionRun(Run):
         thread_id, question = self.row.thread_id, self.request.text
         self.turn = threads.add(thread_id, self.run_id, question, outcome, session.trace, answer)
         if session.impression is not None:
-            gate.record_impression(self.workspace, session.impression)
+            gate.canary.record_impression(self.workspace, session.impression)
         return RunOutcome("done", None)
 
-    def spent(self, result: Mapping[str, Any] | None) -> RunCost | None:
+    def spent(self, result: Mapping[str, Any] | None) -> store.RunCost | None:
         if self.session is None:
             return None
         usage = self.session.meter.usage
-        return RunCost(self.session.meter.calls, usage.input_tokens + usage.output_tokens, usage.usd)
+        return store.RunCost(self.session.meter.calls, usage.input_tokens + usage.output_tokens, usage.usd)
 
     def _judged(self, outcome: TurnOutcome, session: TurnSession) -> TurnOutcome:
         """Log the judge's decision, and file a request where it escalated; both contain no text of a document."""

@@ -35,7 +35,7 @@ from hive_agents.workspace.settings import Role
 if TYPE_CHECKING:
     from hive_agents.copilot.dropped import DroppedFiles
     from hive_agents.copilot.evidence import JudgeBuilder, Judged
-    from hive_agents.gate import Impression
+    from hive_agents.gate import canary
     from hive_agents.models import Script
 
 T = TypeVar("T")
@@ -185,7 +185,7 @@ class TurnSession:
         self.by_words = False  # because nothing could be searched by meaning
         self.by_own_index = False  # because the engine of words could not be asked
         self.away_since: str | None = None
-        self.impression: Impression | None = None  # where the turn takes part in a canary
+        self.impression: canary.Impression | None = None  # where the turn takes part in a canary
         self.drafted_with: dict[str, Any] = {}
         self.build_judge = build_judge
         self._scripts = scripts if scripts is not None else {}

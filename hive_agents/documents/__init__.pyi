@@ -3,18 +3,14 @@ from . import (
     blocks as blocks,
     chunking as chunking,
     content as content,
+    proposals as proposals,
+    undeclared as undeclared,
 )
 from .analysis import (
-    DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
-    found_words as found_words,
-    heading_text as heading_text,
     is_exact as is_exact,
     language_of as language_of,
     names_in as names_in,
-    scripts as scripts,
     terms as terms,
-    unmarked as unmarked,
-    without_references as without_references,
     words as words,
 )
 from .chunking import (
@@ -52,15 +48,6 @@ from .labels import (
 from .moving import (
     follow_moves as follow_moves,
 )
-from .proposals import (
-    NO_LONGER as NO_LONGER,
-    Declaration as Declaration,
-    chosen_declarations as chosen_declarations,
-    proposed_declarations as proposed_declarations,
-)
 from .undeclared import (
-    UndeclaredField as UndeclaredField,
-    declare_fields as declare_fields,
-    named_fields as named_fields,
     undeclared_fields as undeclared_fields,
 )

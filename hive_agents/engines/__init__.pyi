@@ -1,13 +1,9 @@
-from .breaker import (
-    EngineBreaker as EngineBreaker,
-    breakers_of as breakers_of,
+from . import (
+    breaker as breaker,
+    opensearch as opensearch,
 )
 from .opening import (
     open_engines as open_engines,
-)
-from .opensearch import (
-    KNN as KNN,
-    OpenSearch as OpenSearch,
 )
 from .pgvector_copies import (
     find_copy as find_copy,

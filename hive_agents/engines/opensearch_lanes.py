@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hive_agents.engines.breaker import TimedOut
 from hive_agents.engines.opensearch_client import ClusterConnection, MissingCopy
-from hive_agents.index import BM25Params, GenerationReader, Lane, Mask, Scored, StaleIndex
+from hive_agents.index import BM25Params, GenerationReader, Lane, Mask, StaleIndex, vectors
 
 _COOKIE = 12346
 _BLOCK = 1 << 16
@@ -210,10 +210,10 @@ class VectorsThere:
     def dimensions(self) -> int:
         return self._dimensions
 
-    def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
+    def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> vectors.Scored:
         return self.top_many(query[None], k, mask=mask)[0]
 
-    def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[Scored]:
+    def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[vectors.Scored]:
         if queries.ndim != 2 or queries.shape[1] != self._dimensions:
             raise ValueError(f"the index has {self._dimensions} dimensions, the queries have shape {queries.shape}")
         lanes = self._copy.best([_nearest(query) for query in queries], k, mask)

@@ -16,19 +16,7 @@ from numpy.typing import NDArray
 
 from hive_agents.engines.pgvector_copies import Copies, CopyOfState, find_copy
 from hive_agents.engines.postgres import Database, NoCopy
-from hive_agents.index import (
-    BM25Params,
-    GenerationReader,
-    Mask,
-    Scored,
-    VectorLane,
-    WordLane,
-    best,
-    checked_queries,
-    cosines,
-    doubt,
-    require_mask,
-)
+from hive_agents.index import BM25Params, GenerationReader, Mask, VectorLane, WordLane, vectors
 from hive_agents.store import Progress
 
 if TYPE_CHECKING:
@@ -124,11 +112,11 @@ class PgLane:
     def dimensions(self) -> int:
         return self._copy.dimensions
 
-    def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
-        query = checked_queries(query, 1, self.dimensions)
+    def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> vectors.Scored:
+        query = vectors.checked_queries(query, 1, self.dimensions)
         if k < 1:
             raise ValueError(f"k is {k}; it must be at least 1")
-        require_mask(mask, len(self))
+        vectors.require_mask(mask, len(self))
         if mask is not None and mask.all():
             mask = None
         allowed = len(self) if mask is None else int(np.count_nonzero(mask))
@@ -136,11 +124,11 @@ class PgLane:
             return np.empty(0, np.intp), np.empty(0, np.float32)
         if k > _MANY:
             return self._ranked_here(query, k, mask)
-        chosen: Scored | None = None
+        chosen: vectors.Scored | None = None
         if self._by_graph(k, allowed, mask):
             fetched = self._nearly_nearest(query, k, mask)
             if len(fetched.rows) == min(k, allowed):
-                chosen = best(fetched.rows, cosines(fetched.vectors, query), k)
+                chosen = vectors.best(fetched.rows, vectors.cosines(fetched.vectors, query), k)
         chosen = chosen or self._nearest(query, k, mask, allowed)
         rows = chosen[0]
         if not ((rows >= 0) & (rows < len(self))).all() or (mask is not None and not mask[rows].all()):
@@ -148,12 +136,12 @@ class PgLane:
             raise self._database.unusable("it sent chunks that weren't asked for", "see who may write there")
         return chosen
 
-    def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[Scored]:
-        return [self.top(query, k, mask=mask) for query in checked_queries(queries, 2, self.dimensions)]
+    def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[vectors.Scored]:
+        return [self.top(query, k, mask=mask) for query in vectors.checked_queries(queries, 2, self.dimensions)]
 
     def scores(self, query: NDArray[np.float32], rows: NDArray[np.intp] | Sequence[int]) -> NDArray[np.float32]:
         """Return the cosine of each of `rows`, equal to the scores of `top`."""
-        query, wanted = checked_queries(query, 1, self.dimensions), np.asarray(rows, np.intp)
+        query, wanted = vectors.checked_queries(query, 1, self.dimensions), np.asarray(rows, np.intp)
         numbers, places = np.unique(wanted, return_inverse=True)
         scores = np.empty(len(numbers), np.float32)
         for start in range(0, len(numbers), _MANY):
@@ -164,10 +152,10 @@ class PgLane:
             )
             if not np.array_equal(np.sort(fetched.rows), numbers[part]):
                 raise self._database.unusable("chunks are missing from its copy of the index", "run `hive index`")
-            scores[part] = cosines(fetched.vectors[np.argsort(fetched.rows)], query)
+            scores[part] = vectors.cosines(fetched.vectors[np.argsort(fetched.rows)], query)
         return scores[places]
 
-    def _nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None, allowed: int) -> Scored:
+    def _nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None, allowed: int) -> vectors.Scored:
         """Return the exact `k` best: request more rows until none that wasn't sent can be among them."""
         wanted = k + _MORE
         while True:
@@ -180,8 +168,8 @@ class PgLane:
                 where,
                 values | {"query": _text(query), "wanted": wanted},
             )
-            chosen = best(fetched.rows, cosines(fetched.vectors, query), k)
-            if len(fetched.rows) < wanted or chosen[1][-1] > -fetched.distances.max() + doubt(query):
+            chosen = vectors.best(fetched.rows, vectors.cosines(fetched.vectors, query), k)
+            if len(fetched.rows) < wanted or chosen[1][-1] > -fetched.distances.max() + vectors.doubt(query):
                 return chosen
             wanted *= 4
 
@@ -209,7 +197,7 @@ class PgLane:
             local,
         )
 
-    def _ranked_here(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> Scored:
+    def _ranked_here(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> vectors.Scored:
         rows, scores = [], []
         for start in range(0, len(self), _MANY):
             allowed = np.arange(start, min(start + _MANY, len(self)))
@@ -217,7 +205,7 @@ class PgLane:
                 allowed = allowed[mask[allowed]]
             rows.append(allowed)
             scores.append(self.scores(query, allowed))
-        return best(np.concatenate(rows), np.concatenate(scores), k)
+        return vectors.best(np.concatenate(rows), np.concatenate(scores), k)
 
     def _where(self, mask: Mask | None, allowed: int) -> tuple[str, dict[str, Any]]:
         if mask is None:
@@ -235,14 +223,14 @@ class PgLane:
             self._copy = self._find()  # the copy was sent again, to another table
             rows = self._database.rows(self._composed(query, where), values, local)
         try:
-            vectors = np.frombuffer(b"".join(row[2] for row in rows), np.uint8).reshape(
+            sent = np.frombuffer(b"".join(row[2] for row in rows), np.uint8).reshape(
                 len(rows), 4 + 4 * self.dimensions
             )
             fetched = _Fetched(
                 np.array([row[0] for row in rows], np.intp),
                 np.array([row[1] for row in rows], np.float64),
                 # A header of two 16-bit numbers precedes each vector.
-                np.ascontiguousarray(vectors[:, 4:]).view(">f4").astype(np.float32),
+                np.ascontiguousarray(sent[:, 4:]).view(">f4").astype(np.float32),
             )
         except (ArithmeticError, TypeError, ValueError):
             raise self._database.unusable("it sent rows of another form", "see who may write there") from None

@@ -350,11 +350,11 @@ def _release(text: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in parts if part.isdigit())
 
 
-def _digests(vectors: VectorIndex) -> NDArray[np.void]:
+def _digests(stored: VectorIndex) -> NDArray[np.void]:
     """Return a digest of each vector's content, shape `(n,)`."""
     digests = bytearray()
-    for start in range(0, len(vectors), PART):
-        block = vectors.rows(np.arange(start, min(start + PART, len(vectors)))).astype("<f4", copy=False)
+    for start in range(0, len(stored), PART):
+        block = stored.rows(np.arange(start, min(start + PART, len(stored)))).astype("<f4", copy=False)
         digests += b"".join(hashlib.blake2b(row.tobytes(), digest_size=_DIGEST).digest() for row in block)
     return np.frombuffer(bytes(digests), f"V{_DIGEST}")
 

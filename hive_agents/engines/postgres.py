@@ -14,7 +14,7 @@ from hive_agents.engines.breaker import EngineBreaker, TimedOut, Unreachable, br
 from hive_agents.store import postgres
 from hive_agents.workspace import Workspace, require_trust
 from hive_agents.workspace.credentials import login_fix, login_options, resolve
-from hive_agents.workspace.settings import VectorSettings
+from hive_agents.workspace.settings import keys
 
 if TYPE_CHECKING:
     import psycopg
@@ -44,7 +44,9 @@ class Database:
     A query takes at most `timeout_seconds`, by the server's clock and by ours; `breaker` decides whether it is asked.
     """
 
-    def __init__(self, workspace: Workspace, settings: VectorSettings, breaker: EngineBreaker | None = None) -> None:
+    def __init__(
+        self, workspace: Workspace, settings: keys.VectorSettings, breaker: EngineBreaker | None = None
+    ) -> None:
         self.settings = settings
         self._workspace = workspace
         self._breaker = breaker or EngineBreaker(settings.rest_seconds)

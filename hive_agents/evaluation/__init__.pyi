@@ -2,6 +2,9 @@ from . import (
     interchange as interchange,
     labelling as labelling,
     outside as outside,
+    reach as reach,
+    readers as readers,
+    results as results,
     statistics as statistics,
 )
 from .compare import (
@@ -50,25 +53,13 @@ from .ranking_sources import (
     Source as Source,
     open_source as open_source,
 )
-from .reach import (
-    demoted as demoted,
-    known_items as known_items,
-    reach as reach,
-    undeclared_hidden as undeclared_hidden,
-)
 from .readers import (
-    READERS as READERS,
-    WITHIN as WITHIN,
     Reach as Reach,
     Readers as Readers,
     readers_lines as readers_lines,
-    step_line as step_line,
 )
 from .results import (
     Evaluation as Evaluation,
-    QueryEvaluation as QueryEvaluation,
-    percentile as percentile,
-    record as record,
 )
 from .splits import (
     PROVING as PROVING,
@@ -79,7 +70,6 @@ from .splits import (
     split as split,
 )
 from .statistics import (
-    needed_queries as needed_queries,
     spent_alpha as spent_alpha,
 )
 from .suggesting import (

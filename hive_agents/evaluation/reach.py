@@ -70,7 +70,7 @@ def undeclared_hidden(index: AnyIndex, old: RetrievalConfig, new: RetrievalConfi
     return lost - having(index, declared)
 
 
-def reach(
+def difference(
     engine: SearchEngine,
     old: RetrievalConfig,
     new: RetrievalConfig,

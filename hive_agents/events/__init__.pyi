@@ -1,3 +1,6 @@
+from . import (
+    tickets as tickets,
+)
 from .bell import (
     Bell as Bell,
 )
@@ -17,13 +20,10 @@ from .protocols import (
 from .tickets import (
     ESCALATIONS as ESCALATIONS,
     SEVERITIES as SEVERITIES,
-    TICKET_EVENTS as TICKET_EVENTS,
     EscalationTicket as EscalationTicket,
     TicketCause as TicketCause,
     TicketSeverity as TicketSeverity,
-    ticket_id as ticket_id,
     tickets_of as tickets_of,
-    worst as worst,
 )
 from .types import (
     DURABLE as DURABLE,

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from hive_agents.approvals import refused
 from hive_agents.base import Diagnostic, HiveError, did_you_mean
-from hive_agents.evaluation import READERS, GoldenSet
+from hive_agents.evaluation import GoldenSet, readers
 from hive_agents.gate.tags import TagChange
 
 
@@ -30,8 +30,8 @@ def require_acceptable(
     if not (reason and reason.strip()):
         raise HiveError.of("HIVE-409", "to accept a loss needs a reason", fix='add --reason "…"')
     for name in losses:
-        if name not in READERS:
-            fix = f"the figures are: {', '.join(READERS)}"
+        if name not in readers.READERS:
+            fix = f"the figures are: {', '.join(readers.READERS)}"
             raise HiveError.of("HIVE-409", f'there is no figure of the readers named "{name}"', fix=fix)
     existing = sorted({tag for query in golden for tag in query.tags})
     unknown = [_unknown(tag, existing, golden) for tag in tags if tag not in existing]

@@ -13,7 +13,7 @@ from hive_agents.base import AuditFault, HiveError
 from hive_agents.documents import load_collection
 from hive_agents.evaluation import GoldenSet, load_golden
 from hive_agents.index import SqliteIndex
-from hive_agents.ranking import StoredConfig, unlogged_versions, versions
+from hive_agents.ranking import StoredConfig, deployed, versions
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -61,7 +61,7 @@ def log_verdict(workspace: Workspace) -> audit.AuditVerdict:
     if not verdict.ok or not workspace.records.exists():
         return verdict
     try:
-        rows = (*unlogged_versions(workspace), *versions(workspace))
+        rows = (*deployed.unlogged_versions(workspace), *versions(workspace))
     except AuditFault as error:  # it lacks all that the database has
         return replace(verdict, ok=False, reason=error.diagnostics[0].message)
     # A rollback repeats the certificate of its target.

@@ -19,7 +19,6 @@ from hive_agents.evaluation import (
     Reach,
     Readers,
     missing_labels,
-    needed_queries,
     statistics,
 )
 from hive_agents.gate.golden_trust import change_warning
@@ -95,7 +94,7 @@ class GateFinding:
         """About how many more queries would prove the gain; None where it is proved, or where there is none."""
         if self.difference is None or (self.powered is not None and self.powered.p_value <= self.alpha):
             return None
-        return needed_queries(self.difference, self.alpha)
+        return statistics.needed_queries(self.difference, self.alpha)
 
     @property
     def measurable(self) -> bool:
@@ -281,7 +280,7 @@ def inconclusive_reason(difference: statistics.PairedDifference, alpha: float) -
     if difference.wins == difference.losses == 0:
         return f"no query changes (n = {difference.n}): nothing shows that it is better"
     mde = f"; {difference.n} queries can't show gains under {difference.mde:.2f}" if difference.mde else ""
-    needed = needed_queries(difference, alpha)
+    needed = statistics.needed_queries(difference, alpha)
     more = "" if needed is None else f"; about {needed} more would show this one"
     return f"nUDCG {difference.difference:+.3f}, p = {difference.p_value:.3f}, more than {_level(alpha)}{mde}{more}"
 

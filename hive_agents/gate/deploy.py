@@ -14,17 +14,14 @@ from hive_agents.gate.acceptance import nothing_to_accept, require_acceptable
 from hive_agents.gate.certificate import changed_since
 from hive_agents.gate.gate import GateResult, as_seen, run_gate
 from hive_agents.ranking import (
-    DEPLOYMENTS,
-    ActiveConfig,
     SearchEngine,
     StoredConfig,
     Version,
-    announce_switch,
     build_index,
+    deployed,
     find_active,
     is_inside,
     require_sound,
-    settle,
     versions,
 )
 from hive_agents.store import RecordsConnection, audit, exclusive
@@ -226,7 +223,7 @@ def _before(history: Sequence[Version]) -> Version | None:
     return target
 
 
-def _baseline(workspace: Workspace, active: ActiveConfig | None) -> int | None:
+def _baseline(workspace: Workspace, active: deployed.ActiveConfig | None) -> int | None:
     """Return the version that a rollback returns to; an active config without a version gets one."""
     if active is None:
         return None
@@ -253,12 +250,12 @@ def _record(
     at, by = audit.now(), by or local_user()
     fields = (stored.name, stored.file, stored.text, stored.hash, at, by, authn, decision, via, reason)
     if link:
-        announce_switch(workspace)
-    version = DEPLOYMENTS.append(
+        deployed.announce_switch(workspace)
+    version = deployed.DEPLOYMENTS.append(
         workspace, lambda number: Version(number, *fields, evaluation, previous), _record_event if link else None
     )
     if link:
-        settle(workspace, version)
+        deployed.settle(workspace, version)
     return version
 
 

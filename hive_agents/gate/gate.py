@@ -115,7 +115,7 @@ def run_gate(
         fault=fault,
         untrusted=golden if agent and not trusted else None,
         few=few,
-        reached=reach(engine, active.config, candidate.config, new) if compared and active else None,
+        reached=reach.difference(engine, active.config, candidate.config, new) if compared and active else None,
         accept_tags=accept_tags,
         accept=accept,
     )
@@ -185,7 +185,7 @@ def as_seen(
         accepted = [change.tag for change in result.accepted_tags]
         gate = result.thresholds
         assert active is not None
-        reached = reach(engine, active.config, candidate.config, new, viewer) if result.readers else None
+        reached = reach.difference(engine, active.config, candidate.config, new, viewer) if result.readers else None
         finding = decide(
             new,
             others[0],

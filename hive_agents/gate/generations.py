@@ -11,7 +11,7 @@ from hive_agents.evaluation import GoldenSet, evaluate, held_out, load_golden
 from hive_agents.gate.certificate import log_fault
 from hive_agents.gate.decision import decide, too_few
 from hive_agents.gate.ledger import distinct, spend_of
-from hive_agents.index import Generation, candidates, find_generation, promote, switch
+from hive_agents.index import find_generation, generation, switch
 from hive_agents.ranking import SearchEngine, StoredConfig, find_active
 from hive_agents.store import audit, connected
 from hive_agents.workspace import Workspace
@@ -40,7 +40,7 @@ def decide_generations(workspace: Workspace) -> list[GenerationDecision]:
     Raises: HIVE-307 where the index or the active config changed while it was measured.
     """
     with connected(workspace.database) as connection:
-        waiting = candidates(connection)
+        waiting = generation.candidates(connection)
     return [_decide(workspace, name) for name in waiting]
 
 
@@ -55,8 +55,8 @@ class _Question:
     """Whether the active config is better off with the waiting generation than with the live one."""
 
     collection: str
-    waiting: Generation
-    live: Generation
+    waiting: generation.Generation
+    live: generation.Generation
     active: StoredConfig | None
     golden: GoldenSet | None
     why_not: str
@@ -124,7 +124,7 @@ def _promote(workspace: Workspace, question: _Question) -> None:
         if (current.about(), current.waiting.index_hash) != (question.about(), question.waiting.index_hash):
             message = f"what the new index of {question.collection} was measured on changed meanwhile"
             raise HiveError.of("HIVE-307", message, fix="run `hive index` again", exit_code=1)
-        promote(workspace, connection, question.collection)
+        generation.promote(workspace, connection, question.collection)
         switch(connection, open_engines(workspace), question.collection)
 
 

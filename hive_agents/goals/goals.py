@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean
 from hive_agents.base.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
-from hive_agents.goals.expressions import Expression, parse
+from hive_agents.goals.expressions import parse, parsing
 from hive_agents.goals.patterns import compiled
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Constraint(Format):
         return self
 
     @property
-    def condition(self) -> Expression | None:
+    def condition(self) -> parsing.Expression | None:
         return None if self.check is None else parse(self.check, CHECK_NAMES)
 
     @property

@@ -1,4 +1,5 @@
 from . import (
+    decisions as decisions,
     moving as moving,
 )
 from .backup import (
@@ -6,11 +7,7 @@ from .backup import (
     back_up as back_up,
 )
 from .decisions import (
-    ask_for_override as ask_for_override,
     decide as decide,
-    decision_json as decision_json,
-    finish as finish,
-    host_goes_on as host_goes_on,
 )
 from .doctor import (
     examine as examine,

@@ -13,7 +13,7 @@ from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, 
 from hive_agents.base import Busy, Diagnostic, HiveError, NotFound, Stale
 from hive_agents.evaluation import changed
 from hive_agents.gate import Deployment, approved
-from hive_agents.judging import ANSWERED, EFFECTS, carried_out, overtaken_because
+from hive_agents.judging import requests
 from hive_agents.optimizer import OptimizeRun
 from hive_agents.ranking import StoredConfig, find_active
 from hive_agents.runs import AGENT_GRAPH, OPTIMIZER_GRAPH, RunRow, RunStore, leases_of
@@ -130,7 +130,7 @@ def decide(
     def current(request: ApprovalRequest) -> None:
         if request.kind == "deploy" and verb == "approve":
             _require_current(store, request)
-        if request.kind in EFFECTS and verb == "approve":
+        if request.kind in requests.EFFECTS and verb == "approve":
             _require_open_subject(store, request)
 
     request = store.decide(request_id, verb, check=current, **answer)
@@ -175,7 +175,7 @@ def carry_out(workspace: Workspace, request: ApprovalRequest, *, wait: float = 3
         elif request.status == "approved":
             store.record_outcome(request.id, _deployed(store, request))
     if _has_effect(request):
-        store.record_outcome(request.id, carried_out(workspace, request))
+        store.record_outcome(request.id, requests.carried_out(workspace, request))
     if run is not None and run.graph == AGENT_GRAPH and request.decided:
         with suppress(HiveError):
             _wake(workspace, run, wait)
@@ -194,8 +194,8 @@ def finish(workspace: Workspace) -> list[Diagnostic]:
     if not verdict.ok:
         return _warnings(audit.broken(verdict))
     store = ApprovalStore(workspace)
-    requests, findings = store.list(), [replace(fault, severity="warning") for fault in store.damaged().values()]
-    for request in requests:
+    filed, findings = store.list(), [replace(fault, severity="warning") for fault in store.damaged().values()]
+    for request in filed:
         undone = request.kind == "deploy" and request.outcome is None
         waits = undone and (request.status == "approved" or (request.decided and request.run_id is not None))
         if waits or _has_effect(request) or _waits(workspace, request):
@@ -213,12 +213,12 @@ def _warnings(error: HiveError) -> list[Diagnostic]:
 
 
 def _has_effect(request: ApprovalRequest) -> bool:
-    return request.kind in EFFECTS and request.status in ANSWERED and request.outcome is None
+    return request.kind in requests.EFFECTS and request.status in requests.ANSWERED and request.outcome is None
 
 
 def _require_open_subject(store: ApprovalStore, request: ApprovalRequest) -> None:
     """Raises: HIVE-416, after the request was superseded."""
-    why = overtaken_because(store.workspace, request)
+    why = requests.overtaken_because(store.workspace, request)
     if why is not None:
         store.supersede(request.id, why)
         raise refused("HIVE-416", f"{request.id} is superseded: {why}", "see `hive approvals list` for a newer one")

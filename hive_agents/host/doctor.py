@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, cast
 
 from hive_agents.base import HiveError, count
 from hive_agents.documents import collection_names, load_collection
-from hive_agents.engines import KNN, OpenSearch, find_copy, open_database
+from hive_agents.engines import find_copy, open_database, opensearch
 from hive_agents.evaluation import held_out, load_golden
 from hive_agents.gate import log_verdict
 from hive_agents.goals import goal_ids, load_goal
 from hive_agents.host.doctor_permissions import Check, CheckStatus, check_of, permissions
 from hive_agents.host.languages import language_advice
-from hive_agents.index import Generation, find_generation, indexing
+from hive_agents.index import find_generation, generation, indexing
 from hive_agents.judging import load_rules
 from hive_agents.models import probing
 from hive_agents.models.embedding import open_embedder
@@ -194,7 +194,7 @@ def _index(workspace: Workspace) -> Check:
 
 
 def _languages(workspace: Workspace) -> Iterator[Check]:
-    told = list(language_advice(workspace, [generation.collection for generation in _live(workspace)]))
+    told = list(language_advice(workspace, [live.collection for live in _live(workspace)]))
     yield from (Check("languages", "warn", what, fix) for what, fix in told)
     if not told:
         yield Check("languages", "ok", "documents and questions are in languages that are searched as such")
@@ -206,24 +206,24 @@ def _search(workspace: Workspace) -> Iterator[Check]:
     if not settings.search.url:
         yield Check("search", "ok", "words are searched here")
         return
-    engine = OpenSearch.of(workspace)
+    engine = opensearch.OpenSearch.of(workspace)
     with_vectors = True
-    for generation in _live(workspace):
-        with_vectors = engine.ranks_vectors_of(generation.collection, generation.index_hash) and with_vectors
-        where = f"words of {generation.collection} in {engine.name}, release {engine.connection.version}"
+    for live in _live(workspace):
+        with_vectors = engine.ranks_vectors_of(live.collection, live.index_hash) and with_vectors
+        where = f"words of {live.collection} in {engine.name}, release {engine.connection.version}"
         told = "how rare a word is counts over all documents there, not over each reader's; the gate measures this"
         yield Check("search", "ok", f"{where}: {told}")
     if settings.vectors.url:
         return
     if with_vectors:
         yield Check("search", "ok", f"vectors in {engine.name} by k-NN, exactly")
-    elif KNN in engine.connection.plugins:
+    elif opensearch.KNN in engine.connection.plugins:
         yield Check("search", "ok", "vectors stay local: the copy was made before the cluster had k-NN")
     else:
         yield Check("search", "ok", f"vectors stay local: {engine.name} has no k-NN plugin")
 
 
-def _live(workspace: Workspace) -> list[Generation]:
+def _live(workspace: Workspace) -> list[generation.Generation]:
     """Return the generations of the indexes that searches use."""
     if not workspace.database.exists():
         return []
@@ -240,11 +240,11 @@ def _vectors(workspace: Workspace) -> Iterator[Check]:
             yield Check("vectors", "ok", "searched here, exactly")
         return
     database = open_database(workspace)
-    for generation in _live(workspace):
-        if generation.embedding_model is None:
+    for live in _live(workspace):
+        if live.embedding_model is None:
             continue
-        copy = find_copy(database, generation.collection, generation.index_hash)
-        held = f"{copy.chunks} vectors of {generation.collection}"
+        copy = find_copy(database, live.collection, live.index_hash)
+        held = f"{copy.chunks} vectors of {live.collection}"
         where = f"{held} in PostgreSQL at {database.shown}, pgvector {copy.shown}"
         if settings.search == "exact":
             yield Check("vectors", "ok", f"{where}, searched exactly")

@@ -21,7 +21,7 @@ from hive_agents.access import (
 )
 from hive_agents.base import Diagnostic, HiveError
 from hive_agents.documents import collection_names
-from hive_agents.index import document_rows, find_generation
+from hive_agents.index import find_generation, generation
 from hive_agents.store import connected
 from hive_agents.workspace import Workspace, is_trusted
 
@@ -134,9 +134,9 @@ def _labelled(workspace: Workspace) -> list[tuple[str, AccessLabels]]:
     found = []
     with connected(workspace.database) as connection:
         for name in collection_names(workspace):
-            generation = find_generation(connection, name, "live")
-            if generation is not None:
-                found += document_rows(connection, generation, "doc_id, front_matter")
+            live = find_generation(connection, name, "live")
+            if live is not None:
+                found += generation.document_rows(connection, live, "doc_id, front_matter")
     return [(doc_id, AccessLabels.of(json.loads(front_matter))) for doc_id, front_matter in found]
 
 

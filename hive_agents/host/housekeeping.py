@@ -19,10 +19,10 @@ from hive_agents.base import HiveError
 from hive_agents.base.files import atomic_write, disk_errors, read_bytes
 from hive_agents.copilot import forget_unused_files
 from hive_agents.events import EventLog
-from hive_agents.gate import decide_canary
+from hive_agents.gate import canary
 from hive_agents.host.dispatcher import KINDS, kind_of
 from hive_agents.judging import DecisionLog
-from hive_agents.memory import AcceptedNotes, forget_queen, run_folder
+from hive_agents.memory import AcceptedNotes, conversation, run_folder
 from hive_agents.runs import RunRow, RunStore, checkpoints, leases_of
 from hive_agents.store import connected, database, transaction
 from hive_agents.supervision.queen import ActionLog
@@ -92,7 +92,7 @@ def prune(workspace: Workspace, now: dt.datetime | None = None) -> Pruned:
         moment = limit.isoformat(timespec="milliseconds")
         runs = _prune_runs(workspace, moment)
         with connected(workspace.records) as connection, transaction(connection):
-            forget_queen(connection, moment)
+            conversation.forget_queen(connection, moment)
             ActionLog.forget(connection, moment)
             forget_unused_files(connection, moment)
         log = EventLog(workspace)
@@ -178,7 +178,7 @@ async def keep_house(workspace: Workspace) -> None:
     while True:
         await asyncio.to_thread(ApprovalStore(workspace).sweep)
         with suppress(HiveError):  # the next search reports it
-            await asyncio.to_thread(decide_canary, workspace)
+            await asyncio.to_thread(canary.decide_canary, workspace)
         if loop.time() >= due:
             now = await asyncio.to_thread(steady_now, workspace, dt.datetime.now(dt.UTC))
             pruned = await asyncio.to_thread(prune, workspace, now)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.agents import MadeCall, Recording, RunValue, Tools, require_agent_run, workspace_tools
 from hive_agents.base import HiveError
 from hive_agents.base.files import atomic_write_text, jsontext, read_bytes
-from hive_agents.goals import CALL_NAMES, EvalCase, load_goal
+from hive_agents.goals import goals, load_goal
 from hive_agents.goals.expressions import ExpressionError, parse
 from hive_agents.runs import RunStore
 
@@ -24,7 +24,7 @@ ROOM = 2.0
 """A case may take this multiple of the steps and tokens of the recorded run."""
 
 
-def record_case(workspace: Workspace, run_id: str, *, name: str | None = None) -> tuple[EvalCase, str]:
+def record_case(workspace: Workspace, run_id: str, *, name: str | None = None) -> tuple[goals.EvalCase, str]:
     """Add a run that is done to its goal's eval cases, as `name` or the run's id; return the case and the file.
 
     Raises: HIVE-409 (exit code 2) for a run that is unknown, of another kind, not done, or whose goal has no file;
@@ -36,7 +36,7 @@ def record_case(workspace: Workspace, run_id: str, *, name: str | None = None) -
     tools = workspace_tools(workspace).view(sub_agent=True)
     outputs = (row.result or {}).get("outputs", {})
     described = _described(name or run_id, value, recording, tools, outputs)
-    case = EvalCase.model_validate(described | {"at_most": _bounds(row.summary)})
+    case = goals.EvalCase.model_validate(described | {"at_most": _bounds(row.summary)})
     with workspace.exclusive("adding an eval case"):
         goal = load_goal(workspace, value.agent.goal)
         file = f"goals/{goal.id}.json"
@@ -135,7 +135,7 @@ def _condition(args: Mapping[str, Any], names: Sequence[str]) -> str:
     parts = [f"args.get({name!r}) == {args[name]!r}" for name in names if name in args]
     condition = " and ".join(parts)
     try:
-        parse(condition, CALL_NAMES).evaluate({"args": dict(args)})
+        parse(condition, goals.CALL_NAMES).evaluate({"args": dict(args)})
     except ExpressionError:
         return ""
     return condition

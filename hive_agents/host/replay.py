@@ -17,11 +17,11 @@ from hive_agents.agents import (
     Tool,
     ToolContext,
     ToolRegistry,
+    rehearsal,
     require_agent_run,
-    scratch,
     workspace_tools,
 )
-from hive_agents.agents.evolution import changed, inlined
+from hive_agents.agents.evolution import inlined, proposals
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.base import HiveError
 from hive_agents.goals import load_goal
@@ -91,10 +91,10 @@ async def replay(workspace: Workspace, run_id: str, *, model: str | None = None,
     value, recording = RunValue.read(row.value), Recording(workspace, run_id)
     agent = inlined(value.agent, workspace)
     if patch is not None:
-        agent = changed(agent, patch)
+        agent = proposals.changed(agent, patch)
     if model is not None:
         agent = agent.model_copy(update={"model": model})
-    with scratch(workspace) as place:
+    with rehearsal.scratch(workspace) as place:
         player = _Player(place, recording, value)
         seams: dict[str, Any] = {}
         if model is None:

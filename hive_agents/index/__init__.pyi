@@ -1,5 +1,7 @@
 from . import (
+    generation as generation,
     indexing as indexing,
+    vectors as vectors,
 )
 from .bm25 import (
     BM25Params as BM25Params,
@@ -26,13 +28,7 @@ from .filters import (
     parse_filters as parse_filters,
 )
 from .generation import (
-    Generation as Generation,
-    State as State,
-    candidates as candidates,
-    document_rows as document_rows,
     find_generation as find_generation,
-    promote as promote,
-    stored_value as stored_value,
 )
 from .generation_reader import (
     GenerationReader as GenerationReader,
@@ -65,11 +61,5 @@ from .texts import (
 )
 from .vectors import (
     Mask as Mask,
-    Scored as Scored,
     VectorIndex as VectorIndex,
-    best as best,
-    checked_queries as checked_queries,
-    cosines as cosines,
-    doubt as doubt,
-    require_mask as require_mask,
 )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base import HiveError, did_you_mean
-from hive_agents.documents import NO_LONGER, Collection, FieldSchema, date_bound, iso_date, keyword_text, words
+from hive_agents.documents import Collection, FieldSchema, date_bound, iso_date, keyword_text, proposals, words
 from hive_agents.index.boosts import HALF_LIFE, BoostKey, boost_key, by_age, newest_day
 from hive_agents.index.filters import Condition, Scalar
 from hive_agents.index.generation import stored_value
@@ -103,7 +103,7 @@ class FieldValues:
         if schema.type == "date":
             known += [value[:4] for value in known]
         known += [name for value in known for name in schema.synonyms.get(value, ())]
-        if any(value.lower() in NO_LONGER for value in known):
+        if any(value.lower() in proposals.NO_LONGER for value in known):
             known += self._past_years()
         yield from (phrase for phrase in map(tuple, map(words, known)) if phrase)
 

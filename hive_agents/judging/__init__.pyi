@@ -3,6 +3,7 @@ from . import (
     calibration as calibration,
     evaluators as evaluators,
     requests as requests,
+    rules as rules,
 )
 from .binomial import (
     lower_bound as lower_bound,
@@ -34,17 +35,9 @@ from .hybrid import (
 from .judges import (
     Runtime as Runtime,
 )
-from .requests import (
-    ANSWERED as ANSWERED,
-    EFFECTS as EFFECTS,
-    carried_out as carried_out,
-    overtaken_because as overtaken_because,
-)
 from .rules import (
     EvaluationRule as EvaluationRule,
-    decide as decide,
     load_rules as load_rules,
-    names_of as names_of,
 )
 from .stats import (
     judge_stats as judge_stats,

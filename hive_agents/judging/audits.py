@@ -11,7 +11,7 @@ from hive_agents.base import count
 from hive_agents.judging import drift, labels
 from hive_agents.judging.decision_log import DecisionLog, unknown_decision
 from hive_agents.judging.decisions import JudgedCase
-from hive_agents.judging.learning import LearnedRule, RuleBook
+from hive_agents.judging.learning.stages import LearnedRule, RuleBook
 from hive_agents.store import documents_read
 from hive_agents.workspace import Workspace
 

@@ -17,7 +17,7 @@ from hive_agents.judging.evaluators import Evaluator, ModelEvaluator, Unavailabl
 from hive_agents.judging.finer import Annotators, Averaged, Stronger, shareable
 from hive_agents.judging.hybrid import ESCALATE, HybridJudge
 from hive_agents.judging.labels import enter
-from hive_agents.judging.learning import RuleBook
+from hive_agents.judging.learning.stages import RuleBook
 from hive_agents.judging.requests import ask_for_judgment, open_drift_ticket
 from hive_agents.judging.rules import EvaluationRule, load_rules
 from hive_agents.judging.thresholds import GLOBAL, Threshold, standing

@@ -8,7 +8,7 @@ from hive_agents.access import person
 from hive_agents.judging import drift
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import JudgedCase
-from hive_agents.judging.learning import RuleBook
+from hive_agents.judging.learning.stages import RuleBook
 from hive_agents.workspace import Workspace
 
 

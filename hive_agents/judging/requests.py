@@ -17,7 +17,7 @@ from hive_agents.judging import labels
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import JudgedCase
 from hive_agents.judging.drift import DriftState
-from hive_agents.judging.learning import LearnedRule, RuleBook
+from hive_agents.judging.learning.stages import LearnedRule, RuleBook
 from hive_agents.judging.metrics import CalibrationMetrics
 from hive_agents.judging.thresholds import GLOBAL, apply_threshold, awaiting, refuse_thresholds, threshold_for
 from hive_agents.runs import RunStore

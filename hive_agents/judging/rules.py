@@ -10,8 +10,8 @@ from pydantic import PrivateAttr, ValidationError, field_validator, model_valida
 
 from hive_agents.base import Diagnostic, HiveError
 from hive_agents.base.files import AnyCase, FileFormat, Name, diagnostics_of, formats, jsontext, read_bytes
-from hive_agents.goals import NamedGoalType, goal_type_of
-from hive_agents.goals.expressions import Expression, ExpressionError, parse, plain_names
+from hive_agents.goals import goal_type_of, goals
+from hive_agents.goals.expressions import ExpressionError, parse, parsing
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.verdict import Action
 
@@ -40,10 +40,10 @@ class EvaluationRule(FileFormat):
     action: Action
     description: str = ""
     priority: int = 0
-    goal_types: list[NamedGoalType] = []
+    goal_types: list[goals.NamedGoalType] = []
     metadata: dict[str, Any] = {}
     mode: Annotated[Literal["active", "shadow"], AnyCase] = "active"
-    _expression: Expression = PrivateAttr()
+    _expression: parsing.Expression = PrivateAttr()
 
     if not TYPE_CHECKING:
 
@@ -109,7 +109,7 @@ def names_of(result: Any, goal: Goal | dict[str, Any] | None, attempt: int = 1) 
         raise ExpressionError("the goal's context holds more than plain data") from None
     if isinstance(described.get("goal_type"), str):
         described["goal_type"] = goal_type_of(described["goal_type"])
-    return plain_names({"result": result, "goal": described}) | {"attempt": attempt}
+    return parsing.plain_names({"result": result, "goal": described}) | {"attempt": attempt}
 
 
 def in_order(rules: Iterable[EvaluationRule]) -> list[EvaluationRule]:

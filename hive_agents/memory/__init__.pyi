@@ -1,4 +1,5 @@
 from . import (
+    conversation as conversation,
     onion as onion,
 )
 from .accepted import (
@@ -20,8 +21,6 @@ from .compaction import (
 from .conversation import (
     ConversationStore as ConversationStore,
     OutputAccumulator as OutputAccumulator,
-    forget_queen as forget_queen,
-    forget_run as forget_run,
 )
 from .data_files import (
     DataFiles as DataFiles,

@@ -33,13 +33,12 @@ from hive_agents.optimizer.relevance_table import RelevanceTable
 from hive_agents.ranking import (
     Floats,
     IntArray,
-    LanePool,
     RetrievalConfig,
     SearchEngine,
-    floor_of,
-    is_answered,
+    fusion,
     name_shares,
     pipeline,
+    silence,
     stages,
 )
 
@@ -110,7 +109,7 @@ class _Group:
     def answered(self, row: int, first: IntArray, params: BM25Params) -> bool:
         """Return `is_answered` of one query; `first` are numbers in the whole index, -1 behind the last."""
         numbers = np.searchsorted(self.whole, first[first >= 0])
-        return is_answered(self.index, self.texts[row], numbers, params.matching)
+        return silence.is_answered(self.index, self.texts[row], numbers, params.matching)
 
     def naming(self, name: str) -> frozenset[int]:
         """Return the places of the queries that name a value of a field."""
@@ -170,7 +169,7 @@ class CachedLanes:
         self._deep_vector: list[_Ranked] | None = None
         self._keyword: Recent[tuple[FilterKey, BM25Params], IntArray] = Recent(_LANES)
         self._vector: Recent[FilterKey, tuple[IntArray, Floats]] = Recent(_LANES)
-        self._lifts: Recent[LanePool, Floats] = Recent(shares)
+        self._lifts: Recent[fusion.LanePool, Floats] = Recent(shares)
         self._answered: Recent[tuple[FilterKey, BM25Params, int], Mask] = Recent(_LANES)
         self._chunk_terms: Recent[int, frozenset[str]] = Recent(_CHUNKS)
         self._query_terms = [frozenset(terms(text, self.index.language)) for text in golden.texts]
@@ -216,7 +215,7 @@ class CachedLanes:
             shares[group.rows] = np.take(group.boilerplate_shares, chunks[group.rows])
         return shares
 
-    def name_shares(self, pool: LanePool, params: BM25Params) -> Floats:
+    def name_shares(self, pool: fusion.LanePool, params: BM25Params) -> Floats:
         def computed() -> Floats:
             rows = zip(self._places, pool.chunks, strict=True)
             return np.array([group.name_shares(place, chunks, params) for (group, place), chunks in rows])
@@ -250,7 +249,7 @@ class CachedLanes:
     def floors(self) -> Floats:
         floors = np.empty(self._n)
         for group in self._groups:
-            floors[group.rows] = floor_of(group.index)
+            floors[group.rows] = silence.floor_of(group.index)
         return floors
 
     def _ranked_keyword(self, key: FilterKey, params: BM25Params) -> IntArray:

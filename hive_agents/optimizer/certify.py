@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hive_agents.evaluation import held_out, load_golden, missing_labels, needed_queries, spent_alpha, statistics
-from hive_agents.gate import GateResult, as_seen, run_gate, switch
+from hive_agents.evaluation import held_out, load_golden, missing_labels, spent_alpha, statistics
+from hive_agents.gate import gate, switch
 from hive_agents.optimizer.session import ConfigData, OptimizerSession
 from hive_agents.optimizer.space import parsed
 from hive_agents.ranking import RetrievalConfig, SearchEngine, find_active
@@ -18,7 +18,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
     engine, holdout = SearchEngine(session.workspace, session.reranker), held_out(golden)
     if stored.config.rerank.enabled and holdout is not None:
         engine.run(holdout.texts, stored.config)  # before the holdout is used up: an outage is no evidence
-    result = run_gate(
+    result = gate.run_gate(
         session.workspace,
         engine,
         stored,
@@ -30,7 +30,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
     )
     record, before = result.record(), active.stored if active else None
     if session.viewer is not None:
-        result = as_seen(session.workspace, engine, result, stored, before, session.viewer)
+        result = gate.as_seen(session.workspace, engine, result, stored, before, session.viewer)
     difference = result.difference
     certificate = {
         "decision": result.decision,
@@ -62,7 +62,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
     return certificate, record
 
 
-def _reranking(session: OptimizerSession, config: RetrievalConfig, result: GateResult) -> dict[str, Any]:
+def _reranking(session: OptimizerSession, config: RetrievalConfig, result: gate.GateResult) -> dict[str, Any]:
     """Return the cost of reranking: milliseconds of whole searches, and dollars estimated from the length sent."""
     assert session.reranker is not None
     queries = result.candidate.queries
@@ -86,7 +86,7 @@ def queries_to_certify(session: OptimizerSession, best: ConfigData) -> int:
     alpha = spent_alpha(1, session.workspace.settings.gate.alpha)
     old, new = session.baseline_measured.nudcg.tolist(), session.remeasure(parsed(best)).nudcg.tolist()
     difference = statistics.paired_difference(old, new, alpha=alpha)
-    wanted = difference.n + (needed_queries(difference, alpha) or 0)
+    wanted = difference.n + (statistics.needed_queries(difference, alpha) or 0)
     return missing_labels(load_golden(session.workspace, session.golden_path), wanted)
 
 

@@ -14,23 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.access import Principal
-from hive_agents.evaluation import WITHIN, GoldenSet
+from hive_agents.evaluation import GoldenSet, readers
 from hive_agents.evaluation.metrics import discount, ideal_dcg
 from hive_agents.index import BM25Params
 from hive_agents.models.embedding import Recent
 from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH, CachedLanes, FilterKey, filter_key
-from hive_agents.ranking import (
-    Floats,
-    Fused,
-    IntArray,
-    LanePool,
-    Lists,
-    RetrievalConfig,
-    SearchEngine,
-    joined,
-    pipeline,
-)
+from hive_agents.ranking import Floats, IntArray, Lists, RetrievalConfig, SearchEngine, fusion, pipeline
 
 _POOLS, _PLAIN, _LISTS, _SCORES = 256, 64, 256, 1024
 """Sizes of the caches, two sweeps' worth: computing what the last sweep had costs more than everything else."""
@@ -95,7 +85,7 @@ class LaneCache:
         most = max(8, _CELLS // (2 * MAX_DEPTH * max(1, len(golden))))
         self.lanes = CachedLanes(engine, golden, reader, min(_PLAIN, most), budget)
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self.doc_ids)}
-        self._pools: Recent[_PoolKey, LanePool] = Recent(min(_POOLS, most))
+        self._pools: Recent[_PoolKey, fusion.LanePool] = Recent(min(_POOLS, most))
         sizes = {"fusion": min(_PLAIN, most), "order": _LISTS, "per_document": _LISTS}
         self._kept = {step: Recent[object, pipeline.RankingState](size) for step, size in sizes.items()}
         self._judged: Recent[Lists, _Judged] = Recent(_LISTS)
@@ -121,7 +111,10 @@ class LaneCache:
         seconds = np.zeros(len(scores)) if seconds is None else seconds
         found = counted > 0
         with np.errstate(invalid="ignore"):
-            answered, recall = found.any(axis=1) / self._answerable, found[:, :WITHIN].sum(axis=1) / self._relevant
+            answered, recall = (
+                found.any(axis=1) / self._answerable,
+                found[:, : readers.WITHIN].sum(axis=1) / self._relevant,
+            )
         first = found[:, :1].any(axis=1) / self._answerable
         distractors = (counted < 0).sum(axis=1).astype(np.float64)
         return Scores(scores, distractors, np.minimum(returned, k), answered, recall, first, seconds)
@@ -189,7 +182,9 @@ class LaneCache:
         """Return the document number that `Ranked.documents` uses; -2 for a document that isn't indexed."""
         return self._doc_numbers.get(doc_id, -2)
 
-    def _ranked(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> tuple[Fused, _Judged, IntArray]:
+    def _ranked(
+        self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int
+    ) -> tuple[fusion.Fused, _Judged, IntArray]:
         """Return fused rankings, their lists, right in their first `wanted` places, and the length of each."""
         if config.retrieval.candidates > MAX_DEPTH:
             raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
@@ -227,12 +222,12 @@ class LaneCache:
                 table[row, columns[number]] = label
         return columns, table
 
-    def _pool(self, key: _PoolKey) -> LanePool:
+    def _pool(self, key: _PoolKey) -> fusion.LanePool:
         filters, params, *depths = key
 
-        def join() -> LanePool:
+        def join() -> fusion.LanePool:
             lanes = self.lanes.keyword(filters, params), self.lanes.vector(filters)[0]
-            return joined(*(lane[:, :depth] for lane, depth in zip(lanes, depths, strict=True)))
+            return fusion.joined(*(lane[:, :depth] for lane, depth in zip(lanes, depths, strict=True)))
 
         return self._pools.get(key, join)
 

@@ -20,15 +20,15 @@ from hive_agents.ranking import active_config
 from hive_agents.runs import (
     ENDED,
     OPTIMIZER_GRAPH,
-    RESTS,
     Lease,
     Run,
-    RunCost,
     RunOutcome,
     RunRow,
     RunStore,
     checkpointer,
+    control,
     load_graph,
+    store,
 )
 from hive_agents.workspace import Workspace
 
@@ -137,14 +137,14 @@ class OptimizeRun(Run):
         """As `Run.go`; Ctrl-C before the first result raises KeyboardInterrupt."""
         result = super().go(wait=wait)
         if self.row.result is None:
-            if self.row.status in RESTS.values() and not self.row.broke_off:
+            if self.row.status in control.RESTS.values() and not self.row.broke_off:
                 return self.overtaken()
             raise KeyboardInterrupt
         return result
 
     def overtaken(self) -> dict[str, Any]:
         """Raises: HIVE-402 where somebody paused or stopped it just now."""
-        if self.row.status in RESTS.values():
+        if self.row.status in control.RESTS.values():
             message = f"somebody paused or stopped run {self.run_id} just now"
             raise HiveError.of("HIVE-402", message, path=self.run_id, fix=f"see `hive runs show {self.run_id}`")
         return super().overtaken()
@@ -189,17 +189,17 @@ class OptimizeRun(Run):
         return RunOutcome("waiting" if pending else "done", result)
 
     def kept(self, context: OptimizerContext | None, state: Mapping[str, Any], status: str) -> dict[str, Any] | None:
-        if context is None or status not in RESTS.values():
+        if context is None or status not in control.RESTS.values():
             return self.row.result
         # A new session: the thread of a cancelled step still computes with the old one.
         context.sessions.clear()
         return self._result(context, state, interrupted=True)
 
-    def spent(self, result: Mapping[str, Any] | None) -> RunCost | None:
+    def spent(self, result: Mapping[str, Any] | None) -> store.RunCost | None:
         if not result or "usage" not in result:
             return None
         usage = result["usage"]
-        return RunCost(usage["model_calls"], usage["input_tokens"] + usage["output_tokens"], usage["usd"])
+        return store.RunCost(usage["model_calls"], usage["input_tokens"] + usage["output_tokens"], usage["usd"])
 
     @property
     def _report(self) -> Path:

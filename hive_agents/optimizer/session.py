@@ -17,17 +17,7 @@ from typing import Any
 from hive_agents.access import Principal
 from hive_agents.base import HiveError, NoModel, has_errors
 from hive_agents.base.files import atomic_write_text, read_bytes
-from hive_agents.evaluation import (
-    PROVING,
-    GoldenSet,
-    Reach,
-    demoted,
-    known_items,
-    load_golden,
-    split,
-    undeclared_hidden,
-    viewable_golden,
-)
+from hive_agents.evaluation import PROVING, GoldenSet, Reach, load_golden, reach, split, viewable_golden
 from hive_agents.gate import TagChange, distinct, falling_tags
 from hive_agents.index import AnyIndex, scope_of
 from hive_agents.models import Usage, estimated_usage, price_of, require_prices
@@ -309,18 +299,18 @@ class OptimizerSession:
             return None
         index, cache = self.index(config.collection), self.known
         old, new = cache.evaluate(self.baseline), cache.evaluate(config)
-        left_out = demoted(index, config)
+        left_out = reach.demoted(index, config)
         relevant = [set(query.relevant) for query in cache.golden]
         counted = [place for place, documents in enumerate(relevant) if not documents <= left_out]
         pair = (float(old.answered[counted].mean()), float(new.answered[counted].mean())) if counted else None
         silent = ((old.results > 0) & (new.results == 0)).nonzero()[0].tolist()
-        hidden = undeclared_hidden(index, self.baseline, config).union(*(relevant[place] for place in silent))
+        hidden = reach.undeclared_hidden(index, self.baseline, config).union(*(relevant[place] for place in silent))
         return Reach(pair, len(hidden))
 
     @cached_property
     def known(self) -> LaneCache:
         """A question for each known title."""
-        return LaneCache(self.engine, known_items(self.index(self.baseline.collection)), reader=self.viewer)
+        return LaneCache(self.engine, reach.known_items(self.index(self.baseline.collection)), reader=self.viewer)
 
     def candidate(self, data: ConfigData, measured: Measured) -> Candidate:
         changes = self.changes(data)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hive_agents.evaluation import GoldenSet, Reach, percentile
+from hive_agents.evaluation import GoldenSet, Reach, results
 from hive_agents.gate import falling_tags
 from hive_agents.goals import Goal
 from hive_agents.judging import EvaluationRule, FeedbackContext, HybridJudge, Judgment, JudgmentAction, Signal
@@ -71,7 +71,7 @@ class Measured:
     @property
     def rerank_ms(self) -> float:
         """The time of reranking a query, as the 95th percentile of the open queries; 0 without reranking."""
-        return percentile(sorted((1000 * self.scores.rerank_seconds).tolist()), 0.95) or 0.0
+        return results.percentile(sorted((1000 * self.scores.rerank_seconds).tolist()), 0.95) or 0.0
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 from . import (
+    deployed as deployed,
+    fusion as fusion,
     pipeline as pipeline,
+    silence as silence,
     stages as stages,
 )
 from .adaptive import (
@@ -26,15 +29,10 @@ from .cutoff import (
     Lists as Lists,
 )
 from .deployed import (
-    DEPLOYMENTS as DEPLOYMENTS,
-    ActiveConfig as ActiveConfig,
     Version as Version,
     active_config as active_config,
-    announce_switch as announce_switch,
     find_active as find_active,
     follow_history as follow_history,
-    settle as settle,
-    unlogged_versions as unlogged_versions,
     versions as versions,
 )
 from .engine import (
@@ -50,10 +48,7 @@ from .factors import (
 )
 from .fusion import (
     Floats as Floats,
-    Fused as Fused,
     IntArray as IntArray,
-    LanePool as LanePool,
-    joined as joined,
 )
 from .hits import (
     Hit as Hit,
@@ -69,10 +64,6 @@ from .lift import (
 )
 from .pipeline import (
     needs_vectors as needs_vectors,
-)
-from .silence import (
-    floor_of as floor_of,
-    is_answered as is_answered,
 )
 from .stages import (
     Search as Search,

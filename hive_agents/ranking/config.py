@@ -21,7 +21,7 @@ from hive_agents.base.files import (
     FileFormat,
     Format,
     Name,
-    atomic_symlink,
+    atomic,
     atomic_write_text,
     disk_errors,
     formats,
@@ -387,7 +387,7 @@ def point_active(workspace: Workspace, file: Path) -> None:
     path = workspace.configs / LINK
     with disk_errors(path):
         try:
-            atomic_symlink(path, file.name)
+            atomic.atomic_symlink(path, file.name)
         except (OSError, NotImplementedError):
             remove(path)
             atomic_write_text(path, json.dumps({"active": file.name}) + "\n")

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, TypeVar
 from hive_agents.base import EngineFault, HiveError
 from hive_agents.base.files import formats
 from hive_agents.documents import load_collection
-from hive_agents.engines import EngineBreaker, breakers_of, open_engines
-from hive_agents.index import Engine, LaneIndex, SqliteIndex, StaleIndex, State, indexing
+from hive_agents.engines import breaker, open_engines
+from hive_agents.index import Engine, LaneIndex, SqliteIndex, StaleIndex, generation, indexing
 from hive_agents.models import span
 from hive_agents.models.embedding import Reranker, providers
 from hive_agents.ranking.config import RetrievalConfig, find_config
@@ -52,7 +52,7 @@ class SearchEngine:
         workspace: Workspace,
         reranker: Reranker | None = None,
         *,
-        state: State = "live",
+        state: generation.State = "live",
         engines: bool = True,
     ) -> None:
         self.workspace = workspace
@@ -68,9 +68,9 @@ class SearchEngine:
         return SearchEngine(self.workspace, self.reranker, state=self._state, engines=False)
 
     @property
-    def breakers(self) -> dict[str, EngineBreaker]:
+    def breakers(self) -> dict[str, breaker.EngineBreaker]:
         """The breakers of the settings' search engines, by kind."""
-        return breakers_of(self.workspace)
+        return breaker.breakers_of(self.workspace)
 
     def greet(self, kind: str) -> None:
         """Ask a search engine whether it answers. Raises: HIVE-434, and what `open_engines` raises."""

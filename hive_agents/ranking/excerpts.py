@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
-from hive_agents.documents import DEFAULT_LANGUAGE, blocks, heading_text, names_in, terms, unmarked, without_references
+from hive_agents.documents import analysis, blocks, names_in, terms
 from hive_agents.index import ChunkRow
 
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|(?<=[。！？；])")
@@ -28,7 +28,7 @@ _ROW, _CELL_END, _NO_CELLS = re.compile(r"\s*\|.*\|\s*$"), re.compile(r"(?<!\\)\
 LENGTH = 240
 
 
-def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = DEFAULT_LANGUAGE) -> str:
+def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = analysis.DEFAULT_LANGUAGE) -> str:
     """Return the run of sentences, up to `length` characters, with most of the query's words."""
     return _excerpt(text, query, length, language)[0]
 
@@ -40,9 +40,9 @@ def _excerpt(text: str, query: str, length: int, language: str) -> tuple[str, in
     analysed = _sentences(text, language)
     if not analysed:
         return "", 0
-    lines, sentences, analysis = zip(*analysed, strict=True)
+    lines, sentences, found_terms = zip(*analysed, strict=True)
     best, best_score = 0, -1.0
-    matches = [query_terms & found for found in analysis]
+    matches = [query_terms & found for found in found_terms]
     for start in range(len(sentences)):
         size, seen = 0, set()
         for end in range(start, len(sentences)):
@@ -105,7 +105,7 @@ def plain_sentences(markdown: str) -> Iterator[tuple[int, str]]:
             if line.strip():
                 yield number, " ".join(line.split())
         else:
-            line = heading_text(line) if line.startswith("#") else unmarked(line)
+            line = analysis.heading_text(line) if line.startswith("#") else analysis.unmarked(line)
             parts = [line] if _ROW.match(line) else _SENTENCE.split(line)
             yield from ((number, shown) for part in parts if (shown := plain_text(part)))
 
@@ -123,7 +123,7 @@ def plain_text(markdown: str) -> str:
     'l(ist) · show where'
     """
     if not _ROW.match(markdown):
-        return " ".join(_MARKUP.sub(_shown, without_references(unmarked(markdown.strip()))).split())
+        return " ".join(_MARKUP.sub(_shown, analysis.without_references(analysis.unmarked(markdown.strip()))).split())
     if _NO_CELLS.fullmatch(markdown):
         return ""
     return " · ".join(filter(None, map(plain_text, _CELL_END.split(markdown.strip().strip("|")))))

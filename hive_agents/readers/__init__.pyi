@@ -1,17 +1,13 @@
 from . import (
     conversion as conversion,
+    from_mail as from_mail,
     registry as registry,
 )
 from .conversion import (
-    convert as convert,
     read as read,
 )
 from .decoding import (
     decode as decode,
-)
-from .from_mail import (
-    mails_of as mails_of,
-    unquoted_mail as unquoted_mail,
 )
 from .imported import (
     UNSUPPORTED as UNSUPPORTED,

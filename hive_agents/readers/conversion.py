@@ -13,14 +13,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hive_agents.base.files import Exceeded, JobFailed, Sandbox
+from hive_agents.base.files import Exceeded, sandbox
 from hive_agents.readers.imported import Imported, ImportFailure, TableRow
 from hive_agents.readers.registry import MAX_BYTES, READERS, kind_of, unsupported
 
 _LEAST_SECONDS = 10
 """PDFium follows what a file names again and again, such as forms within forms, before anything of it is shown. An
 ordinary PDF of 300 kB takes a fifth of a second."""
-_SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
+_SANDBOX = sandbox.Sandbox(seconds=120.0, memory=2_000_000_000)
 _A_LETTER = re.compile(r"[^\W_]")
 _NOTHING: frozenset[str] = frozenset()
 _Parts = tuple[str, str | None, dict[str, Any], str | None, dict[str, int]]
@@ -108,7 +108,7 @@ def _bounded(function: str, data: bytes, kind: str, kept: list[str]) -> Any:
         return _SANDBOX.call(__name__, function, data, kind, kept, work=_work(data, kind))
     except Exceeded as exceeded:
         raise ImportFailure(f"{exceeded}; split it") from None
-    except JobFailed as failed:
+    except sandbox.JobFailed as failed:
         if failed.kind == ImportFailure.__name__:
             raise ImportFailure(str(failed)) from None
         if failed.module is not None:

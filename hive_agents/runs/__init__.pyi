@@ -1,6 +1,7 @@
 from . import (
     checkpoints as checkpoints,
     control as control,
+    store as store,
 )
 from .beside import (
     beside as beside,
@@ -10,7 +11,6 @@ from .checkpoints import (
     load_graph as load_graph,
 )
 from .control import (
-    RESTS as RESTS,
     end_person as end_person,
     pause as pause,
     resume as resume,
@@ -51,10 +51,8 @@ from .store import (
     ENDED as ENDED,
     OPTIMIZER_GRAPH as OPTIMIZER_GRAPH,
     STATUSES as STATUSES,
-    RunCost as RunCost,
     RunRow as RunRow,
     RunStore as RunStore,
-    new_run_id as new_run_id,
     run_turn as run_turn,
 )
 from .tail import (

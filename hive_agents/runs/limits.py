@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from hive_agents.base.files import Amount, Count, Format
 
 if TYPE_CHECKING:
-    from hive_agents.workspace.settings import Runs
+    from hive_agents.workspace.settings import keys
 
 
 class Limits(Format):
@@ -24,7 +24,7 @@ class Limits(Format):
     seconds: Amount = 0.0
 
     @classmethod
-    def of(cls, runs: Runs, *, tool_calls: int = 0, seconds: float = 0.0) -> Self:
+    def of(cls, runs: keys.Runs, *, tool_calls: int = 0, seconds: float = 0.0) -> Self:
         """Return the limits of the settings, unless overridden."""
         return cls(
             steps=runs.max_steps,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from hive_agents import approvals, events
 from hive_agents.base import HiveError, NotFound, Taken, did_you_mean
 from hive_agents.events import Event, EventType
-from hive_agents.memory import forget_run
+from hive_agents.memory import conversation
 from hive_agents.store import audit, connected, transaction
 
 if TYPE_CHECKING:
@@ -378,7 +378,7 @@ class RunStore:
             for run_id in run_ids:
                 if also is not None:
                     also(connection, run_id)
-                forget_run(connection, run_id)
+                conversation.forget_run(connection, run_id)
                 events.EventLog.forget(connection, of_question, (run_id, CHAT_GRAPH))
                 thread = "thread_id = (SELECT thread_id FROM runs WHERE run_id = ?)"
                 connection.execute(f"DELETE FROM leases WHERE {thread} AND run_id = ?", (run_id, run_id))

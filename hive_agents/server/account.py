@@ -15,7 +15,6 @@ from starlette.routing import Route
 from hive_agents import copilot
 from hive_agents.access import (
     LOCAL_TENANT,
-    MAX_TOKEN,
     AccessRules,
     Principal,
     asked_by,
@@ -23,6 +22,7 @@ from hive_agents.access import (
     logins,
     mint,
     revoke,
+    tokens,
 )
 from hive_agents.base import HiveError
 from hive_agents.base.files import FewEntries, ShortName
@@ -183,15 +183,15 @@ async def logout(request: Request) -> Response:
 
 
 def _sent_token(request: Request, body: bytes) -> str:
-    if len(body) > 4 * MAX_TOKEN:  # of anybody: nothing is read of what can be no token
-        raise HTTPException(413, f"a token has at most {MAX_TOKEN:,} characters")
+    if len(body) > 4 * tokens.MAX_TOKEN:  # of anybody: nothing is read of what can be no token
+        raise HTTPException(413, f"a token has at most {tokens.MAX_TOKEN:,} characters")
     media = request.headers.get("content-type", "")
     if media.partition(";")[0].strip().lower() == URLENCODED:
         return fields(media, body).get("token", [""])[0].strip()
     from hive_agents.server.api import parsed
 
     class Login(Body):
-        token: Annotated[str, Field(max_length=MAX_TOKEN)]
+        token: Annotated[str, Field(max_length=tokens.MAX_TOKEN)]
 
     return parsed(Login, request, body).token.strip()
 

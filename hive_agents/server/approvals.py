@@ -11,7 +11,7 @@ from hive_agents.agents import changes_since
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader, Status, Verb, batch_hash, refused
 from hive_agents.base import HiveError, NotFound
 from hive_agents.base.files import AnyCase, LongText, ShortName
-from hive_agents.host import decide, decision_json
+from hive_agents.host import decide, decisions
 from hive_agents.server.api import MOST, Api, Body, Value
 from hive_agents.server.auth import APPROVER, REVIEWER, CallContext
 from hive_agents.server.problems import status_of
@@ -226,7 +226,7 @@ def _decided(call: CallContext, request_id: str, answer: Decide) -> DecidedReque
     decision |= {"version": answer.version, "content_hash": answer.content_hash, **call.asker.decider().named()}
     request, run = decide(call.workspace, request_id, answer.verb, **decision)
     call.wake()
-    return DecidedRequest(**decision_json(request, answer.verb, decision["by"], run))
+    return DecidedRequest(**decisions.decision_json(request, answer.verb, decision["by"], run))
 
 
 def _each(call: CallContext, request: ApprovalRequest, body: DecideBatch) -> BatchItem:

@@ -24,7 +24,7 @@ from hive_agents.server import streams
 from hive_agents.server.api import MOST, Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Call
 from hive_agents.server.shapes import DiagnosticShape
-from hive_agents.triggers import TriggerStore, all_triggers, key_of, reached_trigger, reaches, trigger_row
+from hive_agents.triggers import TriggerStore, all_triggers, firing, reached_trigger, reaches, trigger_row
 
 api = Api("colony")
 BATCH = 500
@@ -220,7 +220,7 @@ async def fire(call: Call, trigger_id: str, body: FireTrigger) -> Fired:
     now = dt.datetime.now(dt.UTC)
     sent_key = call.request.headers.get("idempotency-key")
     own = call.own_key(f"fire/{trigger_id}/{sent_key}") if sent_key else None
-    key = own or key_of(trigger_id, f"manual-{uuid.uuid4().hex}")
+    key = own or firing.key_of(trigger_id, f"manual-{uuid.uuid4().hex}")
     run_id = await call.host.fire(spec, {**spec.input, **body.input}, key=key, scheduled=now.isoformat())
     store = TriggerStore(call.workspace)
     await run_in_threadpool(store.begin, spec, now)

@@ -11,9 +11,9 @@ from pydantic import Field
 from hive_agents.access import ViewGate
 from hive_agents.base import HiveError, NotFound, Stale, has_errors
 from hive_agents.base.files import NAME_PATTERN, AnyCase, FewEntries, LongText, ShortName
-from hive_agents.evaluation import Split, changed, compare, evaluate, load_golden, record
-from hive_agents.gate import deploy, proof_of, rollback, visible_part
-from hive_agents.host import ask_for_override
+from hive_agents.evaluation import Split, changed, compare, evaluate, load_golden, results
+from hive_agents.gate import deploy, holdout, rollback, visible_part
+from hive_agents.host import decisions
 from hive_agents.ranking import (
     StoredConfig,
     check_config,
@@ -227,7 +227,7 @@ def measure(call: CallContext, body: MeasureConfig) -> MeasuredConfig:
     require_sound(call.workspace, stored, judged=part.golden.collection, viewer=viewer)
     part.look(call.engine, [stored.config], "evaluate")
     evaluation = evaluate(call.workspace, stored.config, golden=part.golden, reader=viewer)
-    record(call.workspace, stored.config, evaluation)
+    results.record(call.workspace, stored.config, evaluation)
     value = evaluation.to_json(split=body.split, hide=part.hidden)
     call.require_still()  # measuring takes minutes
     gate = ViewGate.of(call.workspace, call.principal)
@@ -297,7 +297,7 @@ def deploy_config(call: CallContext, body: Deploy) -> Deployed:
     )
     value = outcome.to_json()
     if body.override and not outcome.deployed:
-        approval = ask_for_override(call.workspace, stored, outcome, str(body.reason), by, call.principal)
+        approval = decisions.ask_for_override(call.workspace, stored, outcome, str(body.reason), by, call.principal)
         value |= {"approval_id": approval, "override": {"reason": body.reason}}
     return Deployed(**value)
 
@@ -348,7 +348,7 @@ def history(call: CallContext, query: PageQuery) -> VersionHistory:
         for place, one in enumerate(versions(call.workspace))
     ]
     shown, cursor = paged(every, query, lambda one: str(one.id))
-    left = proof_of(call.workspace) if viewer is None else None
+    left = holdout.proof_of(call.workspace) if viewer is None else None
     return VersionHistory(versions=shown, proof=left.to_json() if left else None, next_cursor=cursor)
 
 

@@ -20,7 +20,7 @@ from hive_agents.server.metrics import MEDIA
 from hive_agents.server.openapi import document
 from hive_agents.server.problems import problem
 from hive_agents.server.protocols import agui, openai
-from hive_agents.triggers import RefusedRequest, accept
+from hive_agents.triggers import webhooks
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -33,8 +33,8 @@ async def webhook(request: Request) -> Response:
     host: Host = request.app.state.host
     body = await request.body()
     name = request.path_params["trigger"]
-    outcome = await accept(host.workspace, name, request.headers.items(), body, fire=host.fire)
-    if isinstance(outcome, RefusedRequest):
+    outcome = await webhooks.accept(host.workspace, name, request.headers.items(), body, fire=host.fire)
+    if isinstance(outcome, webhooks.RefusedRequest):
         headers = {"Retry-After": "5"} if outcome.status == 503 else None
         return problem(outcome.status, None, outcome.diagnostics, headers)
     return JSONResponse({"run_id": outcome.run_id}, outcome.status)

@@ -13,7 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
 from prometheus_client.registry import Collector
 
 from hive_agents.models import resting
-from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, OPTIMIZER_GRAPH, STATUSES, RunQueue, leases_of
+from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, OPTIMIZER_GRAPH, RunQueue, leases_of, store
 from hive_agents.store import connected
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Metrics:
             began = [dt.datetime.fromisoformat(run.started_at) for run in due if run.graph == kind]
             self._due.labels(kind).set(len(began))
             self._oldest.labels(kind).set((now - min(began)).total_seconds() if began else 0.0)
-        for status in STATUSES:
+        for status in store.STATUSES:
             self._runs.labels(status).set(by_status.get(status, 0))
         self._streams.set(feed.watching)
         self._open.set(len(connections))

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse
 from hive_agents.base import Diagnostic, EngineFault, HiveError, NotFound, RefusedInput, RightsWithdrawn, Taken, TooMany
 from hive_agents.server.api import NEVER_KEPT
 from hive_agents.server.shapes import OPENAI, OpenAiError, OpenAiProblem, Problem
-from hive_agents.triggers import kind_of
+from hive_agents.triggers import firing
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -143,7 +143,7 @@ class Faults:
             if scope["type"] == "http" and not began:
                 await problem(503, None, [CUT_OFF], AGAIN, path=scope["path"])(scope, receive, send)
         except Exception as error:
-            _log.error("a request failed: %s", kind_of(error))
+            _log.error("a request failed: %s", firing.kind_of(error))
             # Not raised: uvicorn would log the message, which may quote documents. It breaks off a response that began.
             if scope["type"] == "http" and not began:
                 await problem(500, path=scope["path"])(scope, receive, send)

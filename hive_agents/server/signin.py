@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from hive_agents.workspace import Workspace
-    from hive_agents.workspace.settings import SignIn
+    from hive_agents.workspace.settings import keys
 
 BACK = "/signin/back"
 _BEGUN = "hive_signin"
@@ -84,7 +84,7 @@ class Provider:
     def is_named(self) -> bool:
         return bool(self._workspace.settings.signin.issuer)
 
-    def settings(self) -> SignIn:
+    def settings(self) -> keys.SignIn:
         """Return the settings. Raises: HIVE-431 where they aren't trusted, HIVE-417 where they name no provider."""
         require_trust(self._workspace, "signin")
         if not self.is_named:

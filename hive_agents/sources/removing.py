@@ -13,7 +13,7 @@ from hive_agents.sources.groups import groups_file
 from hive_agents.sources.kinds import source_settings
 from hive_agents.sources.state import SourceStates
 from hive_agents.store import audit, connected
-from hive_agents.sync import ForgetReport, ImportReport, Records, Sync
+from hive_agents.sync import ImportReport, Records, forgetting, syncing
 from hive_agents.workspace import Workspace, trust
 from hive_agents.workspace.settings import FILE
 
@@ -21,7 +21,7 @@ _HEADER = re.compile(r"\s*\[\[?(?P<name>[^\]]+)\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"""(?:"([^"]*)"|'([^']*)'|(?<![\w-])([\w-]+))\s*(?:\.|\Z)""")
 
 
-def remove_source(workspace: Workspace, name: str, *, delete: bool, by: str) -> ForgetReport:
+def remove_source(workspace: Workspace, name: str, *, delete: bool, by: str) -> forgetting.ForgetReport:
     """Remove a source; its documents stay as the workspace's own, or with `delete` unedited ones are deleted.
 
     Killed, it is ended by the next call: the entry in hive.toml goes last.
@@ -31,13 +31,13 @@ def remove_source(workspace: Workspace, name: str, *, delete: bool, by: str) -> 
     source_settings(workspace, name)
     path = workspace.root / FILE
     text = _without(read_bytes(path).decode(), name)
-    report, folder = ForgetReport(forgotten=[name]), workspace.state_folder("sources") / name
+    report, folder = forgetting.ForgetReport(forgotten=[name]), workspace.state_folder("sources") / name
     with locked(folder / "run.lock", f"running the source {name}", 0.0), connected(workspace.database) as connection:
         with workspace.exclusive("importing"):
             records = Records(connection)
             if (source := records.source_named(name)) is not None:
                 changes = ImportReport()
-                sync = Sync(workspace, connection, source, changes)
+                sync = syncing.Sync(workspace, connection, source, changes)
                 sync.settle()
                 if delete:
                     sync.delete(sync.everything())

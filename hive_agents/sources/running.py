@@ -32,7 +32,7 @@ from hive_agents.sources.groups import known_groups, write_groups
 from hive_agents.sources.kinds import opened, source_settings
 from hive_agents.sources.state import ItemState, SourceStates, pause_after
 from hive_agents.store import connected
-from hive_agents.sync import NAMED, ImportReport, Listing, Records, SourceFile, Sync, SyncProgress, importing
+from hive_agents.sync import NAMED, ImportReport, Listing, Records, SourceFile, importing, syncing
 from hive_agents.workspace import Workspace, is_trusted
 from hive_agents.workspace.settings import SourceSettings
 
@@ -80,7 +80,7 @@ def run_source(
     *,
     again: bool = True,
     may_delete: importing.MayDelete = lambda doc_ids, everything: False,
-    progress: SyncProgress = lambda step, done, total: None,
+    progress: syncing.SyncProgress = lambda step, done, total: None,
 ) -> SourceReport:
     """Fetch what changed in a source of the settings and bring its documents up to date.
 
@@ -114,7 +114,7 @@ class _SourceRun:
         settings: SourceSettings,
         states: SourceStates,
         report: SourceReport,
-        progress: SyncProgress,
+        progress: syncing.SyncProgress,
         *,
         again: bool,
     ) -> None:
@@ -282,7 +282,7 @@ class _SourceRun:
             source = before or records.remember(_path(name), "", place, None, labels)
             if source.metadata != labels:
                 source = records.remember(_path(name), "", place, None, labels)
-            sync = Sync(
+            sync = syncing.Sync(
                 self._workspace,
                 connection,
                 source,

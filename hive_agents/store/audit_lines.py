@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from hive_agents.base.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
+from hive_agents.base.files import atomic, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
 from hive_agents.store.moved import MOVED, moved
 from hive_agents.workspace import RemoteDatabase, Workspace
 
@@ -34,7 +34,7 @@ class FileLines:
         beside = self.path.with_name(f".{self.path.name}.lock")
         with locked(self.home.state / "audit.lock" if self.home else beside, "writing the audit log"):
             _mend_last_line(self.path)
-            yield lambda _, line: append_line(self.path, line)
+            yield lambda _, line: atomic.append_line(self.path, line)
 
     def require_here(self) -> None:
         """Raise HIVE-403 where the log was moved away with the records."""

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
 
 from hive_agents.base import Busy, HiveError, NewerRelease
-from hive_agents.base.files import atomic_create, locked, unlinked
+from hive_agents.base.files import atomic, locked, unlinked
 from hive_agents.store.moved import moved
 from hive_agents.store.schema import MIGRATIONS, SEALS
 from hive_agents.workspace import RemoteDatabase, Workspace
@@ -115,7 +115,7 @@ def make_file(path: Path, prepare: Callable[[sqlite3.Connection], object]) -> No
     journals = (path.with_name(f"{path.name}-{end}") for end in ("wal", "journal"))  # of a file that is gone
     if not path.exists() and not any(journal.exists() for journal in journals):
         with suppress(HiveError, FileNotFoundError):
-            atomic_create(path, _image(prepare), mode=0o600)
+            atomic.atomic_create(path, _image(prepare), mode=0o600)
 
 
 @cache

@@ -1,13 +1,11 @@
 from . import (
     editing as editing,
+    forgetting as forgetting,
     importing as importing,
+    syncing as syncing,
 )
 from .examining import (
     examine_documents as examine_documents,
-)
-from .forgetting import (
-    ForgetReport as ForgetReport,
-    forget_sources as forget_sources,
 )
 from .git import (
     git_output as git_output,
@@ -29,8 +27,4 @@ from .sources import (
     Listing as Listing,
     SourceFile as SourceFile,
     list_files as list_files,
-)
-from .syncing import (
-    Sync as Sync,
-    SyncProgress as SyncProgress,
 )

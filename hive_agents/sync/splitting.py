@@ -13,17 +13,7 @@ from functools import lru_cache, partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from hive_agents.readers import (
-    MAX_BYTES,
-    ImportFailure,
-    TableRow,
-    conversion,
-    kind_of,
-    mails_of,
-    path_part,
-    registry,
-    unquoted_mail,
-)
+from hive_agents.readers import MAX_BYTES, ImportFailure, TableRow, conversion, from_mail, kind_of, path_part, registry
 from hive_agents.sync.sources import Listing, SourceFile
 
 _HEAD = 64_000
@@ -90,7 +80,7 @@ def _mails(
     A mail whose attachments can't be read is the reason for no other: `refused` has it.
     """
     with _opened(mailbox, whole) as stream:
-        places = list(mails_of(stream))
+        places = list(from_mail.mails_of(stream))
         heads = [_head(stream, place) for place in places]
         ids = {found[1] for head in heads if (found := _ID.search(head))}
         taken: dict[str, int] = {}
@@ -128,7 +118,7 @@ def _head(stream: BinaryIO, place: tuple[int, int]) -> bytes:
 
 def _slice(stream: BinaryIO, place: tuple[int, int]) -> bytes:
     stream.seek(place[0])
-    return unquoted_mail(stream.read(place[1]))
+    return from_mail.unquoted_mail(stream.read(place[1]))
 
 
 def _reader(mailbox: SourceFile, whole: Callable[[], bytes], place: tuple[int, int]) -> Callable[[], bytes]:

@@ -1,14 +1,12 @@
 from . import (
     files as files,
+    firing as firing,
+    webhooks as webhooks,
 )
 from .files import (
     all_triggers as all_triggers,
     reached_trigger as reached_trigger,
     reaches as reaches,
-)
-from .firing import (
-    key_of as key_of,
-    kind_of as kind_of,
 )
 from .scheduler import (
     Scheduler as Scheduler,
@@ -24,8 +22,4 @@ from .store import (
 )
 from .subscriptions import (
     Subscriptions as Subscriptions,
-)
-from .webhooks import (
-    RefusedRequest as RefusedRequest,
-    accept as accept,
 )

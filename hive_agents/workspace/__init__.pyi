@@ -5,7 +5,6 @@ from . import (
 )
 from .machine import (
     cores as cores,
-    make_state as make_state,
 )
 from .trusted import (
     file_within as file_within,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Asker, Principal, Standing, local_key, mint, proofs, revoke, verify
+from hive_agents.access import Asker, Principal, Standing, local_key, mint, proofs, revoke
 from hive_agents.access.logins import (
     LINK_SECONDS,
     SESSION_SECONDS,
@@ -24,6 +24,7 @@ from hive_agents.access.logins import (
     session_of_token,
 )
 from hive_agents.access.proofs import end_all, forget_expired
+from hive_agents.access.tokens import verify
 from hive_agents.base.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.store import audit, connected

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, Standing, mint, revoke, verify
+from hive_agents.access import Principal, Standing, mint, revoke
+from hive_agents.access.tokens import verify
 from hive_agents.base.errors import HiveError, RightsWithdrawn
 from tests.agents.conftest import write_json
 

@@ -20,8 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, keys_of, local_user, mint, revoke, uses_local_key, verify
+from hive_agents.access import Principal, keys_of, local_user, mint, revoke, uses_local_key
 from hive_agents.access.keys import local_key
+from hive_agents.access.tokens import verify
 from hive_agents.base.errors import HiveError
 from hive_agents.base.files import atomic_write
 from hive_agents.workspace.trusted import trust

@@ -18,9 +18,9 @@ from hive_agents.access import (
     proofs,
     revoke,
     service_principal,
-    verify,
 )
 from hive_agents.access.service import LocalPermissions
+from hive_agents.access.tokens import verify
 from hive_agents.base.errors import HiveError
 from hive_agents.cli.sample import init_workspace
 from hive_agents.ranking import build_index

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.agents import AgentSpec, Stage, ToolRegistry, evaluate_agent
+from hive_agents.agents import AgentSpec, ToolRegistry, evaluate_agent
 from hive_agents.agents.evaluation import CaseRuns
 from hive_agents.agents.evolution.texts import format_hash
+from hive_agents.agents.rehearsal import Stage
 from hive_agents.goals.goals import Goal
 from hive_agents.models import Chain
 from tests.agents.conftest import make_workspace, node, write_json

@@ -16,7 +16,7 @@ from hive_agents.agents.progress import LoopTurn, is_stalled
 from hive_agents.base.errors import HiveError
 from hive_agents.memory import ToolResult
 from hive_agents.models import ModelError, ToolCall, Usage
-from hive_agents.workspace.settings import Runs
+from hive_agents.workspace.settings.keys import Runs
 
 
 def status(code: int, **headers: str) -> httpx.HTTPStatusError:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, mint, revoke, verify
+from hive_agents.access import Principal, mint, revoke
+from hive_agents.access.tokens import verify
 from hive_agents.agents import RunLog, ToolRegistry
 from hive_agents.agents.bundled import bundled_tools
 from hive_agents.agents.run import AgentRun

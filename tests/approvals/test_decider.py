@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Asker, Caller, Principal, mint
+from hive_agents.access import Asker, Principal, mint
+from hive_agents.access.who import Caller
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
 from tests.approvals.asking import filing, refused

@@ -9,12 +9,13 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Asker, Principal, local_user, mint, owner, same_hands, verify
+from hive_agents.access import Asker, Principal, local_user, mint, owner, same_hands
 from hive_agents.access.logins import begin_session, login_code, session_of_token
+from hive_agents.access.tokens import verify
 from hive_agents.approvals import ApprovalStore, Approvers, filed_by, log
 from hive_agents.host import decide
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.judging.learning import RuleBook
+from hive_agents.judging.learning.stages import RuleBook
 from hive_agents.judging.requests import ask_for_rule
 from hive_agents.server.auth import COOKIE, CSRF, csrf_of
 from hive_agents.store import audit

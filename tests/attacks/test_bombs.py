@@ -18,10 +18,12 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.approvals import PatchError, patched
 from hive_agents.base.errors import HiveError
-from hive_agents.base.files import Exceeded, JobFailed, Sandbox, frontmatter, read_bytes
+from hive_agents.base.files import Exceeded, frontmatter, read_bytes
 from hive_agents.base.files.guarded import load_arrays, require_archive, require_bounded
+from hive_agents.base.files.sandbox import JobFailed, Sandbox
 from hive_agents.memory import DataFiles, Spillover, ToolResult
-from hive_agents.readers import ImportFailure, conversion, convert
+from hive_agents.readers import ImportFailure, conversion
+from hive_agents.readers.conversion import convert
 from hive_agents.readers.from_markdown import from_markdown, from_mdx
 from hive_agents.sync import list_files
 from tests.conftest import write_document

@@ -12,8 +12,8 @@ from hive_agents import Workspace
 from hive_agents.approvals import PatchError, patched
 from hive_agents.base.errors import HiveError
 from hive_agents.base.files import frontmatter
-from hive_agents.documents import heading_text, names_in
-from hive_agents.documents.analysis import exact
+from hive_agents.documents import names_in
+from hive_agents.documents.analysis import exact, heading_text
 from hive_agents.documents.blocks import plain_heading
 from hive_agents.goals import patterns
 from tests.conftest import write_document

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.base.files import Sandbox
+from hive_agents.base.files.sandbox import Sandbox
 from hive_agents.readers import ImportFailure, conversion
 from hive_agents.readers.conversion import attachments_of
 from hive_agents.sync import splitting

@@ -17,7 +17,8 @@ import pytest
 from pydantic import BaseModel
 
 from hive_agents import HiveError, Principal, Workspace
-from hive_agents.access import mint, permissions_of, verify
+from hive_agents.access import mint, permissions_of
+from hive_agents.access.tokens import verify
 from hive_agents.agents import workspace_tools
 from hive_agents.agents.models import RunModels
 from hive_agents.agents.spec import AgentSpec

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.base.files import Sandbox
+from hive_agents.base.files.sandbox import Sandbox
 from hive_agents.cli.terminal import console, write
 from tests.approvals.asking import filing
 from tests.parsed import nodes

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Principal, Workspace
-from hive_agents.access import mint, permissions_of, verify
+from hive_agents.access import mint, permissions_of
+from hive_agents.access.tokens import verify
 from hive_agents.approvals import ApprovalStore, notify
 from hive_agents.base.errors import HiveError
 from hive_agents.triggers import all_triggers

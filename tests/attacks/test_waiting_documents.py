@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import known_principal, mint, revoke, verify
+from hive_agents.access import known_principal, mint, revoke
+from hive_agents.access.tokens import verify
 from hive_agents.host import DocumentImports
 from hive_agents.host.imports import DocumentImport
 from hive_agents.runs import control, leases_of

@@ -13,15 +13,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents.base.errors import HiveError
-from hive_agents.base.files import (
-    append_line,
-    atomic_create,
-    atomic_symlink,
-    atomic_write,
-    atomic_write_text,
-    disk_errors,
-    locked,
-)
+from hive_agents.base.files import atomic_write, atomic_write_text, disk_errors, locked
+from hive_agents.base.files.atomic import append_line, atomic_create, atomic_symlink
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,17 +9,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents.base.errors import HiveError
-from hive_agents.base.files import (
-    append_line,
-    atomic_symlink,
-    atomic_write,
-    locked,
-    make_folder,
-    opened,
-    read_bytes,
-    remove,
-    unlinked,
-)
+from hive_agents.base.files import atomic_write, locked, make_folder, opened, read_bytes, remove, unlinked
+from hive_agents.base.files.atomic import append_line, atomic_symlink
 from hive_agents.base.files.guarded import guard, release
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal
-from hive_agents.runs import STATUSES, RunStore
+from hive_agents.runs import RunStore
+from hive_agents.runs.store import STATUSES
 from hive_agents.store import connected, transaction
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.cli.test_run import command, script, sets

@@ -18,17 +18,8 @@ from hive_agents.copilot.drafting import results_under
 from hive_agents.copilot.receipt import checks_of, receipt_of
 from hive_agents.evaluation import load_golden
 from hive_agents.events import EventLog
-from hive_agents.gate import (
-    CanaryStatus,
-    Impression,
-    canary_status,
-    credit,
-    decide_canary,
-    deploy,
-    record_impression,
-    rollback,
-)
-from hive_agents.gate.canary import running_canary
+from hive_agents.gate import CanaryStatus, canary_status, deploy, rollback
+from hive_agents.gate.canary import Impression, credit, decide_canary, record_impression, running_canary
 from hive_agents.host.housekeeping import keep_house
 from hive_agents.ranking import active_config, find_config, versions
 from hive_agents.runs import load_graph

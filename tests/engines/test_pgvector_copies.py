@@ -21,7 +21,7 @@ from hive_agents.engines.breaker import EngineBreaker
 from hive_agents.engines.pgvector_copies import PART
 from hive_agents.engines.postgres import Database
 from hive_agents.index.vectors import VectorIndex
-from hive_agents.workspace.settings import VectorSettings
+from hive_agents.workspace.settings.keys import VectorSettings
 from tests.real_engines import Postgres, postgres, postgres_programs
 from tests.vectors_there import database, lane, sent, switched, tables, units
 

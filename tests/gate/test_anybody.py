@@ -11,8 +11,8 @@ import pytest
 from hive_agents.base.errors import HiveError
 from hive_agents.evaluation import GoldenSet
 from hive_agents.evaluation.outside import FoundList, PooledQuery, UnaskedQuery, home_of
-from hive_agents.gate import run_gate
 from hive_agents.gate.anybody import CheapLabels, RankingsFinding, gate_rankings, ledger_beside
+from hive_agents.gate.gate import run_gate
 from hive_agents.gate.ledger import KIND, MAX_USES, uses
 from hive_agents.store import audit
 from hive_agents.workspace.settings import Gate

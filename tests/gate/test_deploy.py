@@ -10,8 +10,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.gate import Deployment, deploy, rollback, run_gate
+from hive_agents.gate import Deployment, deploy, rollback
 from hive_agents.gate.deploy import switch
+from hive_agents.gate.gate import run_gate
 from hive_agents.ranking import SearchEngine, named_config
 from hive_agents.ranking.config import point_active
 from hive_agents.ranking.deployed import active_config, find_active, versions
@@ -357,7 +358,7 @@ from hive_agents.evaluation import load_golden
 from hive_agents.ranking import SearchEngine
 from hive_agents.ranking.config import point_active
 from hive_agents.ranking.deployed import active_config
-from hive_agents.gate import run_gate
+from hive_agents.gate.gate import run_gate
 from hive_agents.ranking import named_config
 from hive_agents.gate.deploy import switch
 from hive_agents import Workspace

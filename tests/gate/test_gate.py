@@ -10,13 +10,15 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.evaluation import Evaluation, GoldenSet, QueryEvaluation, evaluate, held_out, load_golden
+from hive_agents.evaluation import Evaluation, GoldenSet, evaluate, held_out, load_golden
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.labelling import changed_since_labelled, save_label
+from hive_agents.evaluation.results import QueryEvaluation
 from hive_agents.evaluation.statistics import spent_alpha
-from hive_agents.gate import GateResult, deploy, run_gate
+from hive_agents.gate import deploy
 from hive_agents.gate.certificate import changed_since
 from hive_agents.gate.decision import Reason, regressions, tag_changes
+from hive_agents.gate.gate import GateResult, run_gate
 from hive_agents.gate.ledger import KIND, MAX_USES, distinct, spend
 from hive_agents.optimizer import load_tuning
 from hive_agents.ranking import build_index, versions

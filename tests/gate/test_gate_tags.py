@@ -22,7 +22,8 @@ from hive_agents.agents.bundled import bundled_tools
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
 from hive_agents.evaluation import load_golden
-from hive_agents.gate import GateResult, deploy, run_gate
+from hive_agents.gate import deploy
+from hive_agents.gate.gate import GateResult, run_gate
 from hive_agents.ranking import named_config
 from hive_agents.ranking.deployed import versions as history_of
 from hive_agents.store import audit

@@ -16,9 +16,10 @@ from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.evaluation import held_out, load_golden
 from hive_agents.evaluation.statistics import spent_alpha
-from hive_agents.gate import deploy, rollback, run_gate
+from hive_agents.gate import deploy, rollback
 from hive_agents.gate.certificate import changed_since
 from hive_agents.gate.deploy import switch
+from hive_agents.gate.gate import run_gate
 from hive_agents.gate.ledger import uses
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.ranking import SearchEngine, build_index, named_config
@@ -379,7 +380,7 @@ def test_g08_a_proof_whose_switch_was_killed_is_completed(
     sectioned: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as killed:
-        killed.setattr("hive_agents.gate.generations.promote", lambda *_: 1 / 0)
+        killed.setattr("hive_agents.gate.generations.generation.promote", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hive("index", "-w", sectioned.root)
     assert first_hit(sectioned) == "faqs/autoclave.md"

@@ -30,9 +30,10 @@ REPOSITORY = Path(hive_agents.__file__).parents[1]
 DEPLOY = """
 import os, signal, sys
 from importlib import import_module
-from hive_agents.store import audit, audit_lines
+from hive_agents.base.files import atomic
+from hive_agents.store import audit
 from hive_agents.cli.main import main
-from hive_agents.ranking import config, deployed
+from hive_agents.ranking import deployed
 from hive_agents.gate import gate
 
 deploy = import_module("hive_agents.gate.deploy")  # the package's attribute is the function
@@ -60,7 +61,7 @@ def half_a_link(link, target):
     die()
 
 deployment = lambda workspace, kind: kind == "deployment"
-append_line = audit_lines.append_line
+append_line = atomic.append_line
 moment = sys.argv[2]
 {
     "none": lambda: None,
@@ -68,15 +69,15 @@ moment = sys.argv[2]
     "use recorded": lambda: after(gate, "spend_of"),
     "measured": lambda: after(deploy, "run_gate"),
     "switch begun": lambda: before(deploy, "_record"),
-    "announced": lambda: after(deploy, "announce_switch"),
+    "announced": lambda: after(deployed, "announce_switch"),
     "row written": lambda: before(audit, "append", deployment),
-    "half a line": lambda: setattr(audit_lines, "append_line", half_a_line),
-    "line written": lambda: after(audit_lines, "append_line", lambda path, line: '"kind": "deployment"' in line),
+    "half a line": lambda: setattr(atomic, "append_line", half_a_line),
+    "line written": lambda: after(atomic, "append_line", lambda path, line: '"kind": "deployment"' in line),
     "logged": lambda: after(audit, "append", deployment),
-    "committed": lambda: before(deploy, "settle"),
-    "half a link": lambda: setattr(config, "atomic_symlink", half_a_link),
+    "committed": lambda: before(deployed, "settle"),
+    "half a link": lambda: setattr(atomic, "atomic_symlink", half_a_link),
     "linked": lambda: after(deployed, "point_active"),
-    "done": lambda: after(deploy, "settle"),
+    "done": lambda: after(deployed, "settle"),
 }[moment]()
 print("ready", flush=True)
 sys.exit(main(["deploy", "careful", "-w", sys.argv[1], "--quiet"]))

@@ -18,7 +18,8 @@ from hive_agents.agents.guards.budget import Limits
 from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
 from hive_agents.cli.main import main
-from hive_agents.events import TICKET_EVENTS, EscalationTicket, EventLog, tickets_of
+from hive_agents.events import EscalationTicket, EventLog, tickets_of
+from hive_agents.events.tickets import TICKET_EVENTS
 from hive_agents.host.health import HealthJudge
 from hive_agents.host.host import Host
 from hive_agents.host.queen import Queen

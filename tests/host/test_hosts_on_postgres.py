@@ -28,8 +28,9 @@ from hive_agents.base.errors import HiveError
 from hive_agents.events import Consumer, Event, EventLog, EventType
 from hive_agents.host import dispatcher, roles
 from hive_agents.host.roles import follow_deployments
-from hive_agents.ranking import DEPLOYMENTS, Version, active_config
+from hive_agents.ranking import Version, active_config
 from hive_agents.ranking.config import read_config
+from hive_agents.ranking.deployed import DEPLOYMENTS
 from hive_agents.runs import DueRun, RunQueue, RunStore
 from hive_agents.runs.checkpoints import checkpointer
 from hive_agents.runs.driver import leases_of

@@ -11,7 +11,7 @@ from hive_agents.base.errors import HiveError
 from hive_agents.judging import audits
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.judging.learning import mine
+from hive_agents.judging.learning.mining import mine
 from hive_agents.judging.stats import judge_stats
 from hive_agents.judging.thresholds import apply_threshold, threshold_for
 from hive_agents.store import connected

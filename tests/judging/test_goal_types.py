@@ -10,7 +10,7 @@ from hive_agents.goals.goals import Goal
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.hybrid import HybridJudge
-from hive_agents.judging.learning import RuleBook
+from hive_agents.judging.learning.stages import RuleBook
 from hive_agents.judging.rules import EvaluationRule
 from hive_agents.judging.thresholds import threshold_for
 from hive_agents.judging.verdict import JudgmentAction

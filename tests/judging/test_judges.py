@@ -17,7 +17,8 @@ from hive_agents.host.decisions import decide
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.evaluators import ModelEvaluator
-from hive_agents.judging.learning import RuleBook, mine
+from hive_agents.judging.learning.mining import mine
+from hive_agents.judging.learning.stages import RuleBook
 from hive_agents.judging.requests import ask_for_thresholds
 from hive_agents.models import Script
 from hive_agents.models.scripted import ScriptedModel

@@ -8,7 +8,7 @@ from typing import Any
 from hive_agents import RuleProposal, Workspace
 from hive_agents.goals.expressions import parse
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.judging.learning import mine, nothing_because
+from hive_agents.judging.learning.mining import mine, nothing_because
 from hive_agents.judging.learning.predicates import candidates
 from tests.judging.recorded import load_recorded
 

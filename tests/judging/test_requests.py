@@ -15,7 +15,7 @@ from hive_agents.host.decisions import decide, finish
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.labels import enter
-from hive_agents.judging.learning import LearnedRule, RuleBook
+from hive_agents.judging.learning.stages import LearnedRule, RuleBook
 from hive_agents.judging.requests import ask_for_rule, ask_for_thresholds
 from hive_agents.judging.thresholds import Threshold, awaiting, threshold_for
 from hive_agents.runs import AGENT_GRAPH, RunStore

@@ -8,9 +8,8 @@ import pytest
 from benchmarks.calibration import rollbacks
 from hive_agents import RuleProposal, Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.judging.learning import RuleBook
 from hive_agents.judging.learning.proposals import proposed_rule
-from hive_agents.judging.learning.stages import LearnedRule, _save, place_of
+from hive_agents.judging.learning.stages import LearnedRule, RuleBook, _save, place_of
 from hive_agents.judging.sequential import AGREE, BOUND, DISAGREE, Evidence
 from hive_agents.store import audit, connected
 

@@ -20,7 +20,8 @@ import pytest
 from starlette.routing import Route
 
 from hive_agents import Workspace
-from hive_agents.access import TOKEN, known_principal
+from hive_agents.access import known_principal
+from hive_agents.access.who import TOKEN
 from hive_agents.copilot import Request
 from hive_agents.copilot.chat import Chat
 from hive_agents.optimizer import OptimizeRun

@@ -10,7 +10,9 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import TOKEN, Principal, known_principal, local_user, mint, owner, verify
+from hive_agents.access import Principal, known_principal, local_user, mint, owner
+from hive_agents.access.tokens import verify
+from hive_agents.access.who import TOKEN
 from hive_agents.approvals import WITHHELD, ApprovalRequest, ApprovalStore, Filing, RequestReader
 from hive_agents.base import HiveError
 from hive_agents.evaluation import load_golden, viewable_golden

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import TOKEN
+from hive_agents.access.who import TOKEN
 from hive_agents.judging.decision_log import DecisionLog
 from tests.judging.test_mining import line
 from tests.leaks.pairs import MARK, bearer, made, token

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, ViewGate, mint, revoke, verify
+from hive_agents.access import Principal, ViewGate, mint, revoke
+from hive_agents.access.tokens import verify
 from hive_agents.base.errors import HiveError
 from hive_agents.copilot import Request
 from hive_agents.copilot.chat import Chat

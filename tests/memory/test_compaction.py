@@ -14,7 +14,8 @@ from hypothesis import given, settings, strategies as st
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.base.text import fenced
-from hive_agents.memory import ConversationStore, DataFiles, Spillover, ToolResult, compact
+from hive_agents.memory import ConversationStore, DataFiles, Spillover, ToolResult
+from hive_agents.memory.compaction import compact
 from hive_agents.memory.timeline import tokens_of
 from hive_agents.models.model import Message, ToolCall
 

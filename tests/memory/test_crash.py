@@ -10,7 +10,8 @@ import time
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.memory import ConversationStore, DataBuffer, DataFiles, OutputAccumulator, compact
+from hive_agents.memory import ConversationStore, DataBuffer, DataFiles, OutputAccumulator
+from hive_agents.memory.compaction import compact
 from hive_agents.memory.entries import Entry
 from hive_agents.models.model import Message
 from tests.memory.processes import killed_after, start

@@ -7,7 +7,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.base.text import fenced
-from hive_agents.memory import AgentMemory, ConversationStore, DataFiles, Spillover, ToolResult, compact, memory_folder
+from hive_agents.memory import AgentMemory, ConversationStore, DataFiles, Spillover, ToolResult, memory_folder
+from hive_agents.memory.compaction import compact
 from hive_agents.memory.onion import Phase, build_prompt, narrative
 
 LAYERS: dict[str, Any] = {"identity": "You are IDENTITY.", "narrative": "NARRATIVE so far.", "focus": "FOCUS on it."}

@@ -8,7 +8,8 @@ import pytest
 
 from hive_agents.base.errors import HiveError
 from hive_agents.models import Chain, ChatResult, Message, Meter, ModelError, Tool, ToolCall, open_chain
-from hive_agents.workspace.settings import Models, Settings
+from hive_agents.workspace.settings import Settings
+from hive_agents.workspace.settings.keys import Models
 from tests.models.bedrock_server import DENIED, GARBAGE, THROTTLED, UNAVAILABLE, BedrockServer, Slow
 
 HAIKU = "bedrock:anthropic.claude-3-haiku-20240307-v1:0"

@@ -10,7 +10,8 @@ from pydantic import Field
 from hive_agents.base.errors import HiveError
 from hive_agents.base.files import Format
 from hive_agents.models import Chain, Message, Meter, ModelError, Script, Usage, open_chain
-from hive_agents.workspace.settings import Models, Settings
+from hive_agents.workspace.settings import Settings
+from hive_agents.workspace.settings.keys import Models
 from tests.models.trusting import endpoint_settings, workspace_at, workspace_with
 
 ASK = [Message(role="user", content="Is it good?")]

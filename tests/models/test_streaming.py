@@ -28,7 +28,8 @@ from hive_agents.models import (
 )
 from hive_agents.models.langchain import LangChainModel
 from hive_agents.models.model import arriving
-from hive_agents.workspace.settings import Models, Settings
+from hive_agents.workspace.settings import Settings
+from hive_agents.workspace.settings.keys import Models
 from tests.models.bedrock_server import DENIED, THROTTLED, UNAVAILABLE, BedrockServer, Broken, Slow
 from tests.models.event_stream import event, exception
 from tests.models.trusting import workspace_at

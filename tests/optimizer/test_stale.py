@@ -10,7 +10,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.evaluation import load_golden
-from hive_agents.optimizer import StalePair, stale_pairs
+from hive_agents.optimizer.stale import StalePair, stale_pairs
 from hive_agents.ranking import SearchEngine, parse_config
 from tests.conftest import make_workspace, write_document
 from tests.sample import hive

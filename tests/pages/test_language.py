@@ -11,7 +11,8 @@ from typing import get_args
 import pytest
 
 from hive_agents.approvals import Status
-from hive_agents.events import EventType, TicketCause, TicketSeverity
+from hive_agents.events import EventType, TicketSeverity
+from hive_agents.events.tickets import TicketCause
 from hive_agents.gate.decision import GateDecision
 from hive_agents.judging import JudgmentAction
 from hive_agents.server.pages import language

@@ -11,7 +11,8 @@ import pytest
 from docx.enum.style import WD_STYLE_TYPE
 from reportlab.pdfgen.canvas import Canvas
 
-from hive_agents.readers import ImportFailure, convert
+from hive_agents.readers import ImportFailure
+from hive_agents.readers.conversion import convert
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:

@@ -16,8 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import pkcs7
 from cryptography.x509.oid import NameOID
 
-from hive_agents.readers import Imported, ImportFailure, mails_of
+from hive_agents.readers import Imported, ImportFailure
 from hive_agents.readers.conversion import attachments_of, convert_bytes
+from hive_agents.readers.from_mail import mails_of
 
 HEAD = "From: Ines <ines@example.org>\nSubject: Boiler\nDate: Mon, 1 Jan 2024 10:00:00 +0000\nMIME-Version: 1.0\n"
 

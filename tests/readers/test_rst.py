@@ -8,7 +8,7 @@ import pytest
 from docutils.parsers.rst import directives, roles
 from markdown_it import MarkdownIt
 
-from hive_agents.readers import convert
+from hive_agents.readers.conversion import convert
 from hive_agents.readers.rst import from_rst
 
 

@@ -9,8 +9,9 @@ import jwt
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import ROLES, local_key, revoke, verify
+from hive_agents.access import ROLES, local_key, revoke
 from hive_agents.access.logins import login_code
+from hive_agents.access.tokens import verify
 from hive_agents.server.meta import OPERATIONS
 from tests.server.serving import bearer, token
 

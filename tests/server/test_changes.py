@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import revoke, verify
+from hive_agents.access import revoke
+from hive_agents.access.tokens import verify
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.server import streams

@@ -14,7 +14,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import known_principal
 from hive_agents.copilot import open_scope
-from hive_agents.engines import breakers_of
+from hive_agents.engines.breaker import breakers_of
 from hive_agents.host.dispatcher import TAKES
 from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.server.freshness import GOOD_FOR

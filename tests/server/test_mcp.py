@@ -16,7 +16,8 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import revoke, verify
+from hive_agents.access import revoke
+from hive_agents.access.tokens import verify
 from tests.server.serving import served, token, value_of
 
 mcp = pytest.importorskip("mcp")

@@ -307,7 +307,8 @@ async def test_too_many_requests_and_runs_are_told_when_to_come_again(tmp_path: 
 async def test_a_heartbeat_ends_the_stream_of_a_token_that_was_revoked(
     place: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hive_agents.access import revoke, verify
+    from hive_agents.access import revoke
+    from hive_agents.access.tokens import verify
 
     monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.05)
     async with served(place, roles=("http",)) as client:

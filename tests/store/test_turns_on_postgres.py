@@ -14,7 +14,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.runs import RunStore, run_turn
+from hive_agents.runs import RunStore
+from hive_agents.runs.store import run_turn
 from hive_agents.store import connected, transaction
 from hive_agents.workspace.trusted import trust
 from tests.host.hosting import prepared

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from hive_agents.base.errors import HiveError
-from hive_agents.sync import ImportReport, forget_sources
+from hive_agents.sync import ImportReport
+from hive_agents.sync.forgetting import forget_sources
 from hive_agents.sync.ignoring import GitIgnore
 from hive_agents.sync.importing import import_documents
 from hive_agents.workspace.workspace import Workspace

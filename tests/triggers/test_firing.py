@@ -15,9 +15,9 @@ from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.host.firing import fire
 from hive_agents.runs import RunStore
-from hive_agents.triggers import Scheduler, accept
+from hive_agents.triggers import Scheduler
 from hive_agents.triggers.files import load_trigger
-from hive_agents.triggers.webhooks import Accepted, sign
+from hive_agents.triggers.webhooks import Accepted, accept, sign
 from tests.agents.conftest import write_json
 from tests.records import all_records
 from tests.sample import Ran, hive

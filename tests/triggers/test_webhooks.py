@@ -14,8 +14,8 @@ from hive_agents import Workspace
 from hive_agents.base.errors import HiveError, RefusedInput
 from hive_agents.runs import RunStore
 from hive_agents.store import connected
-from hive_agents.triggers import RefusedRequest, TriggerStore, accept
-from hive_agents.triggers.webhooks import Accepted, sign
+from hive_agents.triggers import TriggerStore
+from hive_agents.triggers.webhooks import Accepted, RefusedRequest, accept, sign
 from tests.agents.conftest import write_json
 from tests.triggers.conftest import NIGHTLY, TICKET, Fired, trigger
 

@@ -1,13 +1,12 @@
 from . import (
+    atomic as atomic,
     formats as formats,
     frontmatter as frontmatter,
     guarded as guarded,
     jsontext as jsontext,
+    sandbox as sandbox,
 )
 from .atomic import (
-    append_line as append_line,
-    atomic_create as atomic_create,
-    atomic_symlink as atomic_symlink,
     atomic_write as atomic_write,
     atomic_write_text as atomic_write_text,
     disk_errors as disk_errors,
@@ -41,8 +40,4 @@ from .lengths import (
     Reference as Reference,
     ShortName as ShortName,
     require_short as require_short,
-)
-from .sandbox import (
-    JobFailed as JobFailed,
-    Sandbox as Sandbox,
 )

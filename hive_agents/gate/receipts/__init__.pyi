@@ -2,12 +2,11 @@ from . import (
     decision as decision,
     deployment as deployment,
     gate as gate,
+    statement as statement,
 )
 from .gate import (
     gate_receipt as gate_receipt,
 )
 from .statement import (
     Receipt as Receipt,
-    Rederived as Rederived,
-    compared as compared,
 )

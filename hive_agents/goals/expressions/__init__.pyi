@@ -1,8 +1,9 @@
+from . import (
+    parsing as parsing,
+)
 from .operations import (
     ExpressionError as ExpressionError,
 )
 from .parsing import (
-    Expression as Expression,
     parse as parse,
-    plain_names as plain_names,
 )

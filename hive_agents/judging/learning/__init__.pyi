@@ -1,12 +1,8 @@
 from . import (
+    mining as mining,
     prompts as prompts,
-)
-from .mining import (
-    mine as mine,
-    nothing_because as nothing_because,
+    stages as stages,
 )
 from .stages import (
-    LearnedRule as LearnedRule,
-    RuleBook as RuleBook,
     unknown_rule as unknown_rule,
 )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hive_agents.base import Diagnostic, HiveError, NoModel
 from hive_agents.workspace import Workspace, is_trusted, trusted
-from hive_agents.workspace.settings import Models
+from hive_agents.workspace.settings import keys
 
 TOKENIZER = "wordpiece-minilm-1"
 """The version of token counting, part of an index's hash."""
@@ -160,7 +160,7 @@ def _untrusted(kind: str, name: str) -> HiveError:
     return HiveError.of("HIVE-401", why, file="hive.toml", path="models", fix=fix, exit_code=3)
 
 
-def _known(models: Models) -> str:
+def _known(models: keys.Models) -> str:
     return f"the endpoints are {', '.join(models.endpoints)}" if models.endpoints else "no endpoint is configured"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hive_agents.access import LOCAL_TENANT, AccessLabels, AccessRules, Principal, is_open
-from hive_agents.index import SqliteIndex, StoredChunk, days_of, stored_value
+from hive_agents.index import SqliteIndex, StoredChunk, days_of, generation
 from hive_agents.workspace import Workspace
 
 
@@ -43,7 +43,7 @@ def contents(workspace: Workspace, index: SqliteIndex) -> Iterator[Content]:
             known[chunk.doc_id] = tuple(sorted(found | ({_reader(LOCAL_TENANT, "tenant")} if everyone else set())))
         values, numbers, newest = {}, {}, {}
         for name in index.collection.filterable:
-            stored = [stored_value(one) for one in _listed(chunk.metadata.get(name))]
+            stored = [generation.stored_value(one) for one in _listed(chunk.metadata.get(name))]
             values[name] = tuple(dict.fromkeys(text for text, _ in stored))
             if fields[name].type == "date":
                 numbers[name] = tuple(days_of(text) for text in values[name])

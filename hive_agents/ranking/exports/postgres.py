@@ -8,7 +8,7 @@ from itertools import count, islice
 
 import numpy as np
 
-from hive_agents.documents import NO_LONGER, date_bound, function_terms, is_exact, spoken_language
+from hive_agents.documents import date_bound, function_terms, is_exact, proposals, spoken_language
 from hive_agents.ranking.exports.contents import Content
 from hive_agents.ranking.exports.plan import Difference, ExportPlan, Parts
 from hive_agents.ranking.exports.postgres_terms import terms_sql
@@ -271,7 +271,7 @@ def _asked_for(plan: ExportPlan) -> dict[str, str]:
         "phrases": (
             "SELECT field, phrase FROM value_names\n"
             "    UNION SELECT field, generate_series(oldest, newest - 1)::text FROM value_names, years\n"
-            f"    WHERE lower(phrase) = ANY ({_texts(sorted(NO_LONGER))})"
+            f"    WHERE lower(phrase) = ANY ({_texts(sorted(proposals.NO_LONGER))})"
         ),
         "asked_for": (
             "SELECT DISTINCT field FROM phrases, said\n"

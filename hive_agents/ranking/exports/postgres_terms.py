@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hive_agents.documents import is_exact, language_of, scripts
+from hive_agents.documents import analysis, is_exact, language_of
 
 _WORD = "'[[:alnum:]][[:alnum:]' || hive.marks() || ']*(?:[''’][[:alpha:]][[:alpha:]' || hive.marks() || ']*)?'"
 _JOINERS = r"U&'\200C\200D'"
@@ -124,15 +124,15 @@ _MORE = r"""  IF octet_length(body) > length(body) OR body ~ {hump} THEN
 
 def terms_sql(analyzer: str) -> str:
     """Return the statements that make `hive.terms`, which gives the terms of the analyzer."""
-    language, marks = language_of(analyzer), scripts()["mark"][1:-1]
+    language, marks = language_of(analyzer), analysis.scripts()["mark"][1:-1]
     plain = "replace(word, '’', '''')"
     stemmed = language != "none"
     patterns = {
         "marks": marks,
-        "signs": scripts()["signs"],
-        "letters": scripts()["letters"],
-        "others": f"[^{scripts()['signs'][1:-1]}{scripts()['letters'][1:-1]}]",
-        "cluster": "'" + scripts()["cluster"].replace(marks, "' || hive.marks() || '") + "'",
+        "signs": analysis.scripts()["signs"],
+        "letters": analysis.scripts()["letters"],
+        "others": f"[^{analysis.scripts()['signs'][1:-1]}{analysis.scripts()['letters'][1:-1]}]",
+        "cluster": "'" + analysis.scripts()["cluster"].replace(marks, "' || hive.marks() || '") + "'",
         "word": _WORD,
         "joiners": _JOINERS,
         "hump": _HUMP,

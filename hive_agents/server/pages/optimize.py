@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from hive_agents.base import HiveError, NotFound
-from hive_agents.optimizer import declarable, reader_figures
+from hive_agents.optimizer import report
 from hive_agents.server import configs, golden, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, Call
@@ -49,8 +49,8 @@ def search(call: Call, run_id: str) -> dict[str, Any]:
         "found": progress,
         "result": result,
         "best": better,
-        "figures": reader_figures(result) if better else [],
-        "declarable": declarable(result),
+        "figures": report.reader_figures(result) if better else [],
+        "declarable": report.declarable(result),
         "proved": (result.get("certificate") or {}).get("decision") == "passed",
         "seen": _seen(call, better) if better is not None else None,
         "active": configs.list_configs(call).active,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from hive_agents.base.files import Format
 from hive_agents.events import (
-    TICKET_EVENTS,
     EscalationTicket,
     Event,
     EventLog,
@@ -16,9 +15,8 @@ from hive_agents.events import (
     Publish,
     TicketSeverity,
     derived_id,
-    ticket_id,
+    tickets,
     tickets_of,
-    worst,
 )
 from hive_agents.supervision.health.detectors import Finding
 from hive_agents.supervision.health.summary import WorkerHealth
@@ -48,7 +46,7 @@ class TicketChange(Format):
         """Return the change with a model's assessment, which may only raise the severity."""
         if self.kind == "resolved":
             return self
-        risen = worst(self.ticket.severity, severity)
+        risen = tickets.worst(self.ticket.severity, severity)
         if self.kind == "seen" and risen == self.ticket.severity:
             return self
         changes = {"severity": risen, "assessment": assessment or self.ticket.assessment}
@@ -67,7 +65,7 @@ class TicketBook:
 
     def catch_up(self) -> None:
         """Read the events since the last call. Raises: HIVE-402, HIVE-403, HIVE-407."""
-        events = self._log.replay(self._seq, types=TICKET_EVENTS)
+        events = self._log.replay(self._seq, types=tickets.TICKET_EVENTS)
         if not events:
             return
         self.tickets = tickets_of(events, self.tickets)
@@ -84,12 +82,12 @@ class TicketBook:
 
 
 def reconcile(
-    tickets: Sequence[EscalationTicket],
+    known: Sequence[EscalationTicket],
     runs: Sequence[WorkerHealth],
     findings: Mapping[str, Sequence[Finding]],
     now: dt.datetime,
 ) -> list[TicketChange]:
-    """Return the changes of the `tickets`, open and resolved, of one tenant.
+    """Return the changes of the `known` tickets, open and resolved, of one tenant.
 
     `findings` are by run; `runs` are the existing ones of those with open tickets, and a ticket whose run isn't among
     them is resolved: the run was deleted. While a run is queued, waits or is paused its tickets don't change without a
@@ -99,7 +97,7 @@ def reconcile(
     changes: list[TicketChange] = []
     by_run: dict[str, list[EscalationTicket]] = {run.run_id: [] for run in runs}
     orphans: list[EscalationTicket] = []
-    for ticket in tickets:
+    for ticket in known:
         by_run.get(ticket.run_id, orphans).append(ticket)
     for run in runs:
         own = by_run[run.run_id]
@@ -146,7 +144,7 @@ def _found(finding: Finding, run: WorkerHealth, before: Sequence[EscalationTicke
         # A resolved ticket of a run's end isn't opened again.
         told = run.ended_at is not None and any(_between(run.ended_at, one.last_seen) >= 0 for one in before)
         return None if told else _opened(finding, run, len(before) + 1, at)
-    severity, runs = worst(ticket.severity, finding.severity), run.status == "running"
+    severity, runs = tickets.worst(ticket.severity, finding.severity), run.status == "running"
     if runs and finding.lasting is not None and _between(ticket.first_seen, at) >= finding.lasting:
         severity = "critical"
     now = {"severity": severity, "evidence": finding.evidence, "suggested_action": finding.suggested_action}
@@ -162,7 +160,7 @@ def _found(finding: Finding, run: WorkerHealth, before: Sequence[EscalationTicke
 
 def _opened(finding: Finding, run: WorkerHealth, n: int, at: str) -> TicketChange:
     ticket = EscalationTicket(
-        id=ticket_id(run.run_id, finding.cause, n),
+        id=tickets.ticket_id(run.run_id, finding.cause, n),
         run_id=run.run_id,
         node_id=finding.node or run.node,
         severity=finding.severity,

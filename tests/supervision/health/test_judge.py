@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from hive_agents.events import Event, EventBus, EventLog, EventType
+from hive_agents.events.tickets import ticket_id
 from hive_agents.host.health import HealthJudge
 from hive_agents.memory import ConversationStore
 from hive_agents.models import Chain, ChatResult, Message, ModelError, Tool
-from hive_agents.supervision.health.tickets import ticket_id
 from tests.agents.loops import Told
 from tests.conftest import make_workspace
 from tests.records import all_records
