@@ -64,7 +64,9 @@ class Typed(Generic[R]):
             def field_title_should_be_set(self, schema: Any) -> bool:
                 return False
 
-        return self.model.model_json_schema(by_alias=False, schema_generator=Untitled)
+        made = self.model.model_json_schema(by_alias=False, schema_generator=Untitled)
+        # A model that contains itself is a reference to one of its definitions.
+        return made | made["$defs"][made.pop("$ref").rpartition("/")[2]] if "$ref" in made else made
 
     @cached_property
     def keys(self) -> list[str]:

@@ -132,7 +132,11 @@ class Recorder:
         return call() if stub is None else stub.read(tool, call)
 
     def ask(self, agent: Agent[Any, T], input: Any, note: str) -> Coroutine[Any, Any, T]:
-        given = agent.accepted(input) | ({"note": note} if note else {})
+        given = agent.accepted(input)
+        if note and "note" in given:
+            fix = "put it into the input, or call the field otherwise"
+            raise HiveError.of("HIVE-409", f"the input of {agent.name} has a note of its own", fix=fix)
+        given |= {"note": note} if note else {}
         return self._step(agent.name, given, partial(self._agent, agent, given, _never.get()))
 
     def _step(self, name: str, given: Any, do: Callable[[str], Awaitable[T]]) -> Coroutine[Any, Any, T]:

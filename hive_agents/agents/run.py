@@ -103,7 +103,9 @@ class AgentRun(Run):
         if isinstance(code, TypedCode) and not (isinstance(agent, str) and agent in known_agents(workspace)):
             brought = brought or code.name not in tools.code
             agent, goal, input = code.spec, goal or code.goal, code.accepted(input)
-        assert not isinstance(agent, TypedCode)
+        if not isinstance(agent, AgentSpec | str):
+            fix = "mark an async function with @hive_agents.flow, or give an Agent, an AgentSpec or an id"
+            raise HiveError.of("HIVE-409", f"{getattr(agent, '__name__', agent)} is no agent", fix=fix)
         agent = read_agent(workspace, agent, tools, goal)
         load_rules(workspace)  # one that can't be read would stop the run at its first judgment, after its effects
         standing = Standing.of(workspace, principal) if principal is not None else None

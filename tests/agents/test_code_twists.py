@@ -20,6 +20,15 @@ class Verdict(BaseModel):
     trusted: bool
 
 
+class Tree(BaseModel):
+    name: str
+    branches: list[Tree] = []
+
+
+class Noted(BaseModel):
+    note: str
+
+
 @effect
 async def pay(order: str) -> str:
     return f"paid {order}"
@@ -127,6 +136,34 @@ def test_what_is_no_code_is_refused_when_the_node_is_made() -> None:
     for code, why in ((StateGraph(MessagesState), "compile the graph first"), (object(), "it is a function")):
         with pytest.raises(ValidationError, match=why):
             NodeSpec(id="sum", system_prompt="", code=code)
+
+
+async def test_a_model_that_contains_itself_is_an_input_and_an_output(place: Workspace) -> None:
+    @flow
+    async def grown(tree: Tree) -> Tree:
+        return Tree(name=tree.name, branches=[tree, Tree(name="new")])
+
+    result = await AgentRun.start(place, grown, Tree(name="oak")).work()
+    assert grown.output(result["outputs"]) == Tree(name="oak", branches=[Tree(name="oak"), Tree(name="new")])
+
+
+async def test_a_note_does_not_replace_a_field_of_the_input() -> None:
+    asked = Agent(Noted, Verdict, prompt="?", name="asked")
+
+    @flow
+    async def both(given: Noted) -> Verdict:
+        return await asked(given, note="mine")
+
+    failed = await Trial(both, {asked: Verdict(trusted=True)}).run(Noted(note="yours"))
+    assert failed.error == "HIVE-409: the input of asked has a note of its own"
+
+
+def test_what_is_no_agent_is_refused_before_it_is_started(place: Workspace) -> None:
+    async def plain(order: str) -> str:
+        return order
+
+    with pytest.raises(HiveError, match=r"plain is no agent[\s\S]*mark an async function"):
+        AgentRun.start(place, plain, "A-1")  # type: ignore[arg-type]
 
 
 def script(place: Workspace, file: str, *turns: dict[str, Any]) -> str:
