@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import cast
 
-from hive_agents.copilot.dates import MONTHS, Bound, DateSpan, to_come
+from hive_agents.copilot.dates import MONTHS, NUMBERS, Bound, DateSpan, to_come
 from hive_agents.copilot.language import language, word_table
 from hive_agents.copilot.plan import DocumentFilter, Operator
 from hive_agents.copilot.roles import date_role_of, parts
@@ -85,7 +85,7 @@ def date_fields(s: Sentence, place: int) -> list[str]:
 
 def value_at(s: Sentence, place: int) -> tuple[float, int]:
     """Return the number at a place and the place of its last word: "5,000" and "5 million" have two."""
-    text, gap = s.at(place), s.words[place].gap
+    text, gap = str(NUMBERS.get(s.at(place), s.at(place))), s.words[place].gap
     while s.at(place + 1).isdecimal() and len(s.at(place + 1)) == 3 and s.words[place + 1].gap == ",":
         place += 1
         text += s.at(place)
@@ -106,7 +106,7 @@ def compared(s: Sentence, place: int) -> tuple[int, Operator | None]:
 
 
 def is_number(word: str) -> bool:
-    return len(word) <= 15 and word.replace(".", "", 1).isdecimal()
+    return NUMBERS.get(word, 0) > 1 or (len(word) <= 15 and word.replace(".", "", 1).isdecimal())
 
 
 @cache

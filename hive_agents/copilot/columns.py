@@ -126,11 +126,8 @@ class _Columns:
         if any(self.denies(n) for n in rest if n not in self.denials):
             return False
         rest = [n for n in rest if n or s.at(0) != "name" or s.at(1) not in ARTICLES]
-        return (
-            (bool(self.conditions) or named)
-            and not either
-            and all(s.at(n) in skipped or s.at(n).endswith("n't") for n in rest)
-        )
+        told = all(s.at(n) in skipped or s.at(n).endswith("n't") for n in rest)
+        return (bool(self.conditions) or named) and not either and told
 
     def _is_noun(self, place: int) -> bool:
         """Return whether a word is what rows are called: "products" of `products/`, "vans" of a column."""
@@ -313,6 +310,12 @@ class _Columns:
                     return self._bounded(
                         named[0], [(cast("Operator", leading), value)], set(range(start - 1, last + 1)), unit
                     )
+                if (
+                    s.at(start - 1) == "of"
+                    and s.is_content(start - 2, self.nouns)
+                    and not s.vocabulary.numbers(named[0])
+                ):
+                    return None  # "north of latitude 60"
                 return self._bounded(named[0], bounds, more | set(range(start, last + 1)), unit)
         if only_named or last + 1 in self.nouns:
             return None  # "which companies had more than 100 orders"
@@ -437,7 +440,8 @@ class _Columns:
         for name, values in excluded.items():
             # Rows of other tables have no such column: what isn't from A is from one of the others.
             told = s.vocabulary.fields[name]
-            others: list[FilterValue] = [value for value in told.values if value not in values] if self.nouns else []
+            parting = bool(self.nouns) and name not in s.vocabulary.several
+            others: list[FilterValue] = [value for value in told.values if value not in values and parting]
             others = [False] if told.type == "boolean" else others
             yield [DocumentFilter(field=name, op="in" if others else "not_in", value=list(others or values))], set()
 

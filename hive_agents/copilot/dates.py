@@ -142,7 +142,8 @@ def _period(sentence: list[Word], place: int, today: datetime.date, named: bool)
     if word in ("today", "yesterday"):
         day = today - datetime.timedelta(days=word == "yesterday")
         return Period(day, day, place + 1)
-    if word in ("recently", "lately") or (word == "recent" and at(sentence, place + 1) in ("changes", "updates")):
+    lately = word in ("recently", "lately") and at(sentence, place - 1) != "most"  # else an order, no time
+    if lately or (word == "recent" and at(sentence, place + 1) in ("changes", "updates")):
         return Period(today - datetime.timedelta(days=_RECENT), today, place + 1, rolling=True)
     if word in ("last", "past", "previous", "this", "current", "next"):
         return _relative(sentence, place, today)

@@ -16,6 +16,7 @@ from hive_agents.access import RESERVED
 from hive_agents.base import HiveError, did_you_mean
 from hive_agents.copilot.forms import spaced
 from hive_agents.copilot.plan import BESIDE, BY_ROW, POSITIVE, DocumentFilter
+from hive_agents.copilot.roles import values_of
 from hive_agents.documents import Collection as CollectionSchema
 from hive_agents.index import Condition, Mask, Scalar, ScopedIndex
 
@@ -78,8 +79,9 @@ bounds=(('gte', 2024),))}]
 
 def meeting(index: ScopedIndex, demand: DocumentFilter) -> Mask:
     """Return the chunks of documents that meet a filter by their row: `has` asks for words that begin with those given,
-    in that order; `above` and `below` compare two fields of one document, and none meets them without both, nor with
-    a number beside a text; `month` is met by one of its dates in that month of any year."""
+    in that order; `either` for one of the values in fields called alike; `above` and `below` compare two fields of one
+    document, and none meets them without both, nor with a number beside a text; `month` is met by one of its dates in
+    that month of any year."""
     asked = str(demand.values[0])
     words = spaced(asked).rstrip()
 
@@ -87,6 +89,8 @@ def meeting(index: ScopedIndex, demand: DocumentFilter) -> Mask:
         value: Any = title if demand.field == "title" else row.get(demand.field)
         if demand.op == "has":
             return bool(words) and value is not None and words in spaced(str(value))
+        if demand.op == "either":
+            return not set(demand.values).isdisjoint(values_of(row, demand.field))
         if demand.op == "month":
             days = value if isinstance(value, list) else [value]
             return any(str(day)[5:7] == asked.zfill(2) for day in days)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from hive_agents.base import count
@@ -13,7 +14,7 @@ from hive_agents.copilot.foreign import in_terms
 from hive_agents.copilot.language import word_list, word_table, words
 from hive_agents.copilot.phrases import without_address
 from hive_agents.copilot.plan import FieldTally
-from hive_agents.copilot.roles import deed, holding, holds, parts, role_of
+from hive_agents.copilot.roles import deed, holding, holds, parts, role_of, values_of
 from hive_agents.copilot.vocabulary import LONGEST, Vocabulary
 
 MOST_GROUPS = 50
@@ -55,6 +56,9 @@ def cell_in(text: str, vocabulary: Vocabulary, rows: Sequence[TitledRow]) -> str
         counts = rest[:2] in (["how", "many"], ["how", "much"])
         rest = rest[2 * counts :]
         begin = next((n for n, word in enumerate(rest) if word not in word_list("tallies", "cell")), len(rest))
+        measures = word_table("columns.measures").get(rest[begin], "").split() if counts and rest[begin:] else []
+        if (held := holding(vocabulary.of_type("number"), measures)) is not None:  # "how much does … weigh"
+            rest[begin : begin + 1] = parts(held)
         said = rest[begin : begin + LONGEST]
         said = [deeds.get(word, owners.get(word, word)) for word in said]
         alike = [one for one in vocabulary.fields if vocabulary.named_field(said, [one])]
@@ -103,27 +107,38 @@ def tallied(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
     groups: dict[str, list[TitledRow]] = {}
     for row in rows:
         for value in _values(row, tally.by):
-            groups.setdefault(str(value)[: _SPANS[tally.span]], []).append(row)
-    without = sum(not _values(row, tally.by) for row in rows)
-    name = tally.span or tally.by.replace("_", " ")
-    beside = f"; {without} without {name}" if without else ""
+            of_value = str(value)[: _SPANS[tally.span]]
+            pairs = (
+                [of_value] if tally.beside is None else [f"{of_value} / {one}" for one in _values(row, tally.beside)]
+            )
+            for group in pairs:
+                groups.setdefault(group, []).append(row)
+    grouped = [tally.by] if tally.beside is None else [tally.by, tally.beside]
+    without = sum(not all(_values(row, name) for name in grouped) for row in rows)
+    names = [tally.span or tally.by, *grouped[1:]]
+    named, either = (join.join(names).replace("_", " ") for join in (" and ", " or "))
+    beside = f"; {without} without {either}" if without else ""
     if tally.of == "count":
         ranked = Counter({value: len(of_value) for value, of_value in groups.items()})
         order = ", fewest first" if tally.first == "fewest" else ""
-        return f"{documents} by {name}{order}: {_frequencies(ranked, rising=bool(order))}{beside}."
+        return f"{documents} by {named}{order}: {_frequencies(ranked, tally.most, rising=bool(order))}{beside}."
     listed = sorted(groups.items())
     if tally.first is not None:
         told = [pair for pair in listed if any(_values(row, str(tally.field)) for row in pair[1])]
         told.sort(key=lambda pair: _computed(tally, pair[1]), reverse=tally.first == "most")
         listed = told + [pair for pair in listed if pair not in told]
-    lines = [f"{value}: {_figure(tally, of_value)}" for value, of_value in listed[:MOST_GROUPS]]
-    return "\n".join([f"{documents} by {name}{beside}:", *lines])
+    lines = [f"{value}: {_figure(tally, of_value)}" for value, of_value in listed[: tally.most or MOST_GROUPS]]
+    lines += [f"and {count(len(listed) - len(lines), 'more value')}"] if len(listed) > len(lines) else []
+    return "\n".join([f"{documents} by {named}{beside}:", *lines])
 
 
-def _frequencies(counts: Counter[str], *, rising: bool = False) -> str:
-    """Return values with their counts, the most frequent first unless they are `rising`."""
-    listed = sorted(counts.items(), key=lambda pair: (pair[1] if rising else -pair[1], pair[0]))[:MOST_GROUPS]
-    more = f", and {count(len(counts) - MOST_GROUPS, 'more value')}" if len(counts) > MOST_GROUPS else ""
+def _frequencies(counts: Counter[str], most: int | None = None, *, rising: bool = False) -> str:
+    """Return values with their counts, the most frequent first unless they are `rising`; of `most`, with those that
+    have as many as the last."""
+    ranked = sorted(counts.items(), key=lambda pair: (pair[1] if rising else -pair[1], pair[0]))
+    last = ranked[most - 1][1] if most is not None and most < len(ranked) else None
+    listed = [pair for n, pair in enumerate(ranked) if last is None or n < (most or 0) or pair[1] == last][:MOST_GROUPS]
+    more = f", and {count(len(ranked) - len(listed), 'more value')}" if len(ranked) > len(listed) else ""
     return ", ".join(f"{value} {n}" for value, n in listed) + more
 
 
@@ -132,6 +147,8 @@ def _computed(tally: FieldTally, rows: Sequence[TitledRow]) -> Any:
     values = [value for row in rows for value in _values(row, str(tally.field))]
     if tally.of in ("max", "min"):
         return (max if tally.of == "max" else min)(values)
+    if tally.of == "median":
+        return float(median(values))
     return math.fsum(values) / (len(values) if tally.of == "average" else 1)
 
 
@@ -148,7 +165,7 @@ def _figure(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
     if tally.of == "values":
         values = Counter(str(value) for value, _ in found)
         return f"{count(len(values), 'value')} of {name}: {_frequencies(values)}, {over}."
-    if tally.of in ("sum", "average"):
+    if tally.of in ("sum", "average", "median"):
         figure = _computed(tally, rows)
         return f"The {tally.of} of {name} is {int(figure) if figure.is_integer() else round(figure, 6)}, {over}."
     dated = isinstance(found[0][0], str)
@@ -167,6 +184,5 @@ def _figure(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
 
 
 def _values(row: TitledRow, field: str) -> list[Any]:
-    value = row[2].get(field)
-    values = value if isinstance(value, list) else [] if value is None else [value]
+    values = values_of(row[2], field)
     return [without_address(str(one)) for one in values] if role_of(field) == "person" else values

@@ -60,7 +60,8 @@ def in_english(text: str) -> str:
     >>> in_english("Zeige alle Dokumente von mei"), in_english("documents by mei")
     ('show all documents by mei', 'documents by mei')
     """
-    distinct = {word.lower for word in words(text)}
+    coded = set() if text.isupper() else {word.text for word in words(text) if is_code(word.text)}
+    distinct = {word.lower for word in words(text) if word.text not in coded}
     known = {code: len(distinct & function_words(code)) for code in LANGUAGES.values()}
     known |= {code: count + len(distinct & _spoken(code).keys()) for code, count in known.items() if code != "en"}
     code = max(known, key=lambda each: (known[each], each == "en"))
@@ -72,7 +73,7 @@ def in_english(text: str) -> str:
         phrase = " ".join(re.split(r"[\W_]+", found[1].lower()))
         of_number = english.get(f"{phrase} #") if _A_NUMBER.match(text, found.end()) else None
         word = of_number or english.get(phrase)
-        return found[0] if word is None else word + (" " if found[2] else "")
+        return found[0] if word is None or found[1] in coded else word + (" " if found[2] else "")
 
     text = _DECIMALS.sub(r"\1.\2", _GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), text))
     return _phrases(code).sub(in_words, text)
@@ -169,6 +170,11 @@ def words(text: str) -> list[Word]:
 def at(sentence: list[Word], place: int) -> str:
     """Return the word at a place, empty outside the sentence."""
     return sentence[place].lower if 0 <= place < len(sentence) else ""
+
+
+def is_code(word: str) -> bool:
+    """Return whether a word is written as a code of two or three letters: the DE of a country, which is no "de"."""
+    return word.isupper() and word.isalpha() and len(word) in (2, 3)
 
 
 def spoken(text: str) -> str:

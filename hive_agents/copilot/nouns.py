@@ -9,11 +9,10 @@ from functools import cache, lru_cache
 from hive_agents.copilot.forms import is_plural, word_key
 from hive_agents.copilot.language import language, word_list
 from hive_agents.copilot.phrases import Phrases
-from hive_agents.copilot.roles import FieldRole, parts
+from hive_agents.copilot.roles import FOLDERS, FieldRole, parts
 from hive_agents.documents import LANGUAGES, terms, words as spell
 from hive_agents.models.embedding import WordPieces
 
-FOLDERS = word_list("fields", "folders")
 _NUMBERED, _MOST = re.compile(r"([^\W\d_]*)[-_ ]?(\d{1,9})(?!\d)"), 0.9
 """The beginning of the name of a file with a number, `rule-12.md` or `0012-lamps.md`, and the share of such files."""
 _FOREIGN_PLURALS = ("e", "en", "er", "n", "x")

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from hive_agents.copilot.forms import inflected, word_key
 from hive_agents.copilot.language import language, word_list
+from hive_agents.copilot.roles import parts
 from hive_agents.documents import words as spell
 
 _Entry = TypeVar("_Entry")
@@ -64,3 +65,15 @@ def unfinished(values: Sequence[str]) -> list[str]:
     own = groups("synonyms").find(["open"])
     said = any(value.lower() in group for value in values for group in own)
     return [] if said or not ended else [value for value in values if value not in ended]
+
+
+def told_apart_by(name: str, value: str) -> str:
+    """Return the words of a value that its field's name hasn't.
+
+    >>> told_apart_by("license", "The MIT License (MIT)"), told_apart_by("license", "The Unlicense")
+    ('mit', 'the unlicense')
+    """
+    said, own = spell(value), parts(name)
+    rest = dict.fromkeys(word for word in said if word not in own)
+    telling = [word for word in rest if len(rest) == len(said) or word != "the"]
+    return " ".join(telling or said)

@@ -12,18 +12,18 @@ from pydantic import BeforeValidator, Field
 from hive_agents.base.files import AnyCase, Format
 
 Route = Literal["documents.search", "documents.doc_context", "general.help"]
-Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt", "month", "has", "above", "below"]
+Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt", "month", "has", "above", "below", "either"]
 FilterValue = str | int | float | bool
 OPERATOR_SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte": "≤", "lt": "<", "has": "~"}
-OPERATOR_SIGNS |= {"above": ">", "below": "<", "month": "in month"}
+OPERATOR_SIGNS |= {"above": ">", "below": "<", "month": "in month", "either": "="}
 """What an operator is shown as to readers."""
 POSITIVE: frozenset[str] = frozenset({"eq", "in"})
 BESIDE: frozenset[str] = frozenset({"above", "below"})
 """Operators whose value is the name of another field."""
-BY_ROW = BESIDE | {"has", "month"}
+BY_ROW = BESIDE | {"has", "month", "either"}
 """Operators that are met by what a row holds, and are no conditions of the index."""
 _IN_WORDS = {"eq": "", "in": "", "not_in": "not ", "gte": "from ", "gt": "after ", "lte": "until ", "lt": "before "}
-_IN_WORDS |= {"has": "with ", "above": "above ", "below": "below ", "month": "in month "}
+_IN_WORDS |= {"has": "with ", "above": "above ", "below": "below ", "month": "in month ", "either": ""}
 
 
 class SearchStrategy(StrEnum):
@@ -50,9 +50,9 @@ def _strategy(value: object) -> object:
 
 
 class DocumentFilter(Format):
-    """One demand on a field of a document; `in` and `not_in` take a list, `month` the number of a month of any year,
-    `has` a word or several of a text, `above` and `below` the name of a field of the same type that the document has,
-    too.
+    """One demand on a field of a document; `in` and `not_in` take a list, and so does `either`, which fields called the
+    same in the other number meet, too; `month` the number of a month of any year, `has` a word or several of a text,
+    `above` and `below` the name of a field of the same type that the document has, too.
 
     >>> DocumentFilter(field="status", op="in", value=["draft", "effective"]).values
     ('draft', 'effective')
@@ -108,15 +108,17 @@ class Plan(Format):
 
 
 class FieldTally(Format):
-    """What is counted or computed of the documents that meet the filters, for each value of the field `by`.
+    """What is counted or computed of the documents that meet the filters, for each value of the field `by`, or for each
+    pair of values of `by` and `beside`.
 
-    Of the largest and the smallest, `most` are told; None is one. Of groups, those with the largest figure are told
-    first, or with the smallest, where `first` says so. Of dates each `span` is a group.
+    Of the largest and the smallest, and of groups, `most` are told; None is one, and all groups. Of groups, those with
+    the largest figure are told first, or with the smallest, where `first` says so. Of dates each `span` is a group.
     """
 
-    of: Literal["count", "values", "sum", "average", "max", "min"] = "count"
+    of: Literal["count", "values", "sum", "average", "median", "max", "min"] = "count"
     field: str | None = None
     by: str | None = None
+    beside: str | None = None
     most: int | None = None
     first: Literal["most", "fewest"] | None = None
     span: Literal["year", "month"] | None = None

@@ -361,12 +361,14 @@ def _merged(filters: list[DocumentFilter], vocabulary: Vocabulary) -> list[Docum
         of_field = [demand for demand in filters if demand.field == name]
         excluded = _values_of(of_field, "not_in")
         wanted = [value for value in _values_of(of_field, "in") if value not in excluded]
-        if len(wanted) > 1:
+        if wanted and name in vocabulary.joined:
+            merged.append(DocumentFilter(field=name, op="either", value=wanted))
+        elif len(wanted) > 1:
             merged.append(DocumentFilter(field=name, op="in", value=wanted))
         elif wanted:
             merged.append(DocumentFilter(field=name, value=wanted[0]))
-        if excluded:
-            merged.append(DocumentFilter(field=name, op="not_in", value=excluded))
+        for one in vocabulary.joined.get(name, [name]) if excluded else ():
+            merged.append(DocumentFilter(field=one, op="not_in", value=excluded))
         rest = [demand for demand in of_field if demand.op not in ("in", "not_in")]
         merged += [demand for n, demand in enumerate(rest) if demand not in rest[:n]]
     return merged

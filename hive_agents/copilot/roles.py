@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
-from hive_agents.copilot.forms import word_key
+from hive_agents.copilot.forms import inflected, word_key
 from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import FilterValue
 from hive_agents.documents import FieldType, terms
 
 JOINTS = frozenset({"of", "de", "du", "des", "del", "der"})
 """Words in names of fields that tell nothing: `type_de_produit`."""
+FOLDERS = word_list("fields", "folders")
 _SHORTEST_CUT, _SHORTEST_DEED = 3, 5
 FieldRole = Literal[
     "kind", "status", "person", "place", "team", "audience", "language", "topic", "version", "party", "other"
@@ -113,6 +114,31 @@ def name_stems(name: str) -> tuple[list[str], tuple[str, str]]:
     bare = named[:-1] if len(named) > 1 and named[-1] == "id" else [*named[:-1], named[-1].removesuffix("id")]
     telling = [part for part in named[named[0] in ("has", "is") and len(named) > 1 :] if part not in JOINTS] or named
     return [word_key([word]) for word in telling], (word_key(named), word_key(bare if any(bare) else named))
+
+
+@cache
+def are_alike(name: str, other: str) -> bool:
+    """Return whether two names are of one field, or differ in number alone; none does from that of the folder.
+
+    >>> are_alike("author", "authors"), are_alike("type", "typed"), are_alike("category", "categories")
+    (True, False, False)
+    """
+    same = word_key(parts(name)) == word_key(parts(other)) and inflected(name.lower(), other.lower())
+    return name == other or (same and FOLDERS.isdisjoint((name, other)))
+
+
+def values_of(row: Mapping[str, Any], field: str) -> list[Any]:
+    """Return the values of a row's field, and the texts of fields called alike that differ from them.
+
+    >>> values_of({"author": "mei", "authors": ["sam", "mei"]}, "author"), values_of({"page": 3, "pages": 9}, "page")
+    (['mei', 'sam'], [3])
+    """
+    found: list[Any] = []
+    for name in sorted((one for one in row if are_alike(one, field)), key=lambda one: one != field):
+        value = row[name]
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        found += values if name == field else [one for one in values if isinstance(one, str) and one not in found]
+    return found
 
 
 @cache

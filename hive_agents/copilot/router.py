@@ -66,9 +66,9 @@ def route(
         listed = route(english, vocabulary, reader=reader, today=today, history=history)
         if listed.decision.strategy is SearchStrategy.METADATA_ONLY:
             return replace(listed, decision=listed.decision.model_copy(update={"rewritten_query": asked}))
-        if listed.decision.strategy is not SearchStrategy.HYBRID:
-            return _search(asked, core.strip(_CLOSE), [], "a question about content")
-        return listed
+        # Its own words are searched for, in the documents' language: those of lists are in English by now.
+        filters = listed.decision.filters if listed.decision.strategy is SearchStrategy.HYBRID else []
+        return _search(asked, core.strip(_CLOSE), filters, "a question about content")
     resolved = _resolve(core, vocabulary, reader=reader, today=today, history=history)
     if resolved is not None:
         return _followed(asked, resolved)

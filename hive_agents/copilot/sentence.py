@@ -8,7 +8,7 @@ from enum import Enum
 
 from hive_agents.copilot.dates import date_spans
 from hive_agents.copilot.forms import inflected, word_key
-from hive_agents.copilot.language import Word, at, language, pattern, spoken, word_list, word_table, words
+from hive_agents.copilot.language import Word, at, is_code, language, pattern, spoken, word_list, word_table, words
 from hive_agents.copilot.nouns import is_everyday
 from hive_agents.copilot.plan import FilterValue
 from hive_agents.copilot.roles import FieldRole, parts
@@ -294,6 +294,8 @@ def _longest(
                 all(one.lower in EMPTY for one in phrase) and not any(one.gap == "-" for one in phrase[1:])
             )
             name = word.text.isupper() and len(word.text) > 1 and not shouted
+            if small and not name and is_code(str(meanings[0].value)):
+                continue  # "no other country" isn't in NO
             several = word.lower.endswith("s") and not value.endswith("s")  # "mails" of `mail/`
             plural = several and meanings[0].role in ("status", "kind")
             everyday = last == place and meanings[0].role == "kind" and word.text.islower() and is_everyday(word.lower)
@@ -307,7 +309,7 @@ def linking_verbs(s: Sentence, used: set[int]) -> set[int]:
     linking, have = set(), word_list("words", "have")
     telling = word_list("columns", "outcomes") | word_list("columns", "without")
     for place in range(1, len(s.words)):
-        opens = s.words[place].opens_clause
+        opens = s.words[place].opens_clause or s.at(place - 1) in ARTICLES - QUESTION  # "has the code NO"
         if place in s.inside or not s.is_content(place, used) or opens or s.at(place) in telling:
             continue
         before = s.back(place, ADVERBS, BE, NEGATIONS, ARTICLES, _WORDS["relative"], have)

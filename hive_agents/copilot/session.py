@@ -91,8 +91,10 @@ def vocabulary_of(known: ScopedIndex) -> Vocabulary:
     """Return the fields and values of a scope from `certain_scope`, cached for each scope."""
     vocabulary = _vocabularies.get(known)
     if vocabulary is None:
+        cells = (cell for _, _, metadata in known.documents() for cell in metadata.items())
+        several = frozenset(name for name, value in cells if isinstance(value, list))
         vocabulary = _vocabularies[known] = Vocabulary.of(
-            declared(known.collection), known.values, known.doc_ids(), partial(_held, ref(known))
+            declared(known.collection), known.values, known.doc_ids(), partial(_held, ref(known)), several
         )
     return vocabulary
 

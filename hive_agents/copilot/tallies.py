@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from hive_agents.copilot.dates import NUMBERS
 from hive_agents.copilot.forms import is_plural, word_key
@@ -13,6 +13,7 @@ from hive_agents.copilot.roles import holding, holds, parts
 from hive_agents.copilot.vocabulary import LONGEST, Vocabulary
 
 _AMOUNTS = word_list("tallies", "fewest") | {"most"}
+_LAST = word_list("tallies", "fewest") | {"bottom", "worst", "lowest"}
 _NEAR = 4
 """How many words behind "sum" or "highest" the name of the field may be."""
 
@@ -24,22 +25,31 @@ def tally_in(text: str, vocabulary: Vocabulary) -> tuple[FieldTally, str] | None
     >>> fields = {"kind": FieldWords("keyword", ("memo",)), "owner": FieldWords("keyword")}
     >>> fields["pages"] = FieldWords("number")
     >>> tally_in("how many memos per owner?", Vocabulary(fields))
-    (FieldTally(of='count', field=None, by='owner', most=None, first=None, span=None), 'how many memos')
+    (FieldTally(of='count', field=None, by='owner', beside=None, most=None, first=None, span=None), 'how many memos')
     >>> tally_in("sum of the pages of memos", Vocabulary(fields))
-    (FieldTally(of='sum', field='pages', by=None, most=None, first=None, span=None), 'list memos')
+    (FieldTally(of='sum', field='pages', by=None, beside=None, most=None, first=None, span=None), 'list memos')
     """
     sentence = words(text)
     if at(sentence, 1) in ("which", "what") and at(sentence, 0) in word_list("words", "prepositions"):
         sentence = sentence[1:]  # "in which year were most …"
     used: set[int] = set()
     most = _how_many(sentence, vocabulary, used)
-    measured = _measured(sentence, vocabulary, used, most) or (_first_by(sentence, vocabulary, used) if most else None)
+    ranked = None if most is None else _ranked(sentence, vocabulary, used)
+    measured = _measured(sentence, vocabulary, used, most)
+    if ranked is not None:
+        fewest = any(at(sentence, n) in _LAST for n in used)
+        kind, field = measured or ("count", None)
+        kind = _summed(field) if field is not None and kind in ("max", "min") else kind
+        tally = FieldTally(
+            of=cast("Any", kind), field=field, by=ranked, most=most, first="fewest" if fewest else "most"
+        )
+        return tally, _rest(sentence, used, True)
     if most is not None and (measured is None or measured[0] not in ("max", "min")):
         return None
     best = None if measured is None or most else _best_group(sentence, vocabulary, used, measured)
     if best is not None:
         return best, _rest(sentence, used, True)
-    by = _grouped(sentence, vocabulary, used, counted=measured is None)
+    by, beside = _grouped(sentence, vocabulary, used, counted=measured is None)
     asked = None if measured is not None else _amount(sentence, vocabulary, used, by)
     if measured is None and asked is None and by is None:
         asked = _distinct(sentence, vocabulary, used)
@@ -53,9 +63,12 @@ def tally_in(text: str, vocabulary: Vocabulary) -> tuple[FieldTally, str] | None
             if word_key([word.lower]) in {word_key([part]) for part in parts(asked[1])}
         )
     fewest = kind == "count" and any(at(sentence, n) in _AMOUNTS - {"most"} for n in used)
-    tally = FieldTally(of=cast("Any", kind), field=field, by=by, most=most, first="fewest" if fewest else None)
+    first: Literal["fewest"] | None = "fewest" if fewest else None
+    tally = FieldTally(of=cast("Any", kind), field=field, by=by, beside=beside, most=most, first=first)
     if by in vocabulary.of_type("date"):
         span = "month" if any(word.lower == "month" for word in sentence) else "year"
+        own = {word_key([part]) for part in parts(str(by))}  # "apps released per year"
+        used.update(n for n, word in enumerate(sentence) if word_key([word.lower]) in own)
         tally = tally.model_copy(update={"span": span})
     return tally, _rest(sentence, used, asked is not None)
 
@@ -75,7 +88,7 @@ def _best_group(
         return None
     measures = word_table("tallies.measures")
     about = range(min(used), max(used) + 2)
-    own = {n: of for n in about if (of := measures.get(at(sentence, n), "")) in ("sum", "average")}
+    own = {n: of for n in about if (of := measures.get(at(sentence, n), "")) in ("sum", "average", "median")}
     if (at(sentence, len(sentence) - 2), at(sentence, len(sentence) - 1)) == ("on", "average"):
         own |= {len(sentence) - 2: "average", len(sentence) - 1: "average"}
     used.update(own)
@@ -111,22 +124,28 @@ def _how_many(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> i
         if number > 1 and at(sentence, place - 1) in ordered:  # "the latest 3 memos"
             used.add(place)
             return number
+        held = _field(sentence, place + 1, vocabulary, vocabulary.of_type("keyword", "text")) if number > 1 else None
+        if held is not None and any(at(sentence, n) in _AMOUNTS for n in range(place + 1 + held[1], len(sentence))):
+            used.add(place)  # "the 3 authors with the most books"
+            return number
         if number > 1 and (at(sentence, place - 1) in tops or after in extremes or after == "most"):
             used.update((place, place - (at(sentence, place - 1) in tops)))
             return number
     return None
 
 
-def _first_by(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> tuple[str, str] | None:
-    """Return the extreme and the field of "top 3 by rating"."""
-    tops = word_table("tallies.tops")
-    top = next((n for n, word in enumerate(sentence) if word.lower in tops and n + 1 in used), None)
-    for place in range(top + 2, len(sentence)) if top is not None else ():
-        found = _field(sentence, place + 1, vocabulary, vocabulary.of_type("number", "date"))
-        if at(sentence, place) in ("by", "in") and found is not None and top is not None:
-            used.update((top, *range(place, place + 1 + found[1])))
-            return tops[at(sentence, top)], found[0]
-    return None
+def _ranked(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> str | None:
+    """Return the field of which the first values are asked for: "top 5 authors", "the 3 most common licences"."""
+    before, place, common = min(used), max(used) + 1, word_list("tallies", "common")
+    while at(sentence, place) in _AMOUNTS | common:
+        place += 1
+    found = _field(sentence, place, vocabulary, vocabulary.of_type("keyword", "text"))
+    if found is None or vocabulary.calls(at(sentence, place)):
+        return None
+    asking = {"the", "that", "who", "which", *_AMOUNTS, *common, *word_table("fields.owning")}
+    used.update(range(before, place + found[1]))
+    used.update(n for n in range(place + found[1], len(sentence)) if at(sentence, n) in asking)
+    return found[0]
 
 
 def _amount(sentence: list[Word], vocabulary: Vocabulary, used: set[int], by: str | None) -> tuple[str, str] | None:
@@ -145,7 +164,7 @@ def _amount(sentence: list[Word], vocabulary: Vocabulary, used: set[int], by: st
 def _distinct(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> tuple[str, str] | None:
     """Return the field whose values are asked for: "which teams are there", "how many different customers"."""
     lists, distinct = word_list("tallies", "lists"), word_list("tallies", "distinct")
-    place = 2 if (at(sentence, 0), at(sentence, 1)) == ("how", "many") else 0
+    place = 2 if (at(sentence, 0), at(sentence, 1)) in (("how", "many"), ("number", "of")) else 0
     asked = place > 0 or (at(sentence, 0) in lists and (at(sentence, 0) != "who" or at(sentence, 1) == "are"))
     while at(sentence, place) in lists | distinct | {"are"}:
         place += 1
@@ -186,6 +205,10 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int], most
                 return kind, found[0]
             if at(sentence, at_field) in word_list("words", "prepositions") - {"of"}:
                 break  # "lasted the longest in season 3"
+        by = _measured_by(sentence, place, vocabulary, used)
+        if by is not None:
+            used.update((place, *range(by[2], by[2] + by[3])))
+            return by[:2]
         before = _named_before(sentence, place, vocabulary) if kind is not None else None
         if kind is not None and before is not None:
             used.update(range(before[1], place + 1))
@@ -209,6 +232,21 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int], most
             used.update(range(place - (at(sentence, place - 1) in ("most", "least")), place + 1))
             return kind, name
     return None
+
+
+def _measured_by(
+    sentence: list[Word], place: int, vocabulary: Vocabulary, used: set[int]
+) -> tuple[str, str, int, int] | None:
+    """Return the measure of "largest van by payload" or "top 3 by rating", its field, and where this is named."""
+    word = at(sentence, place)
+    told = (word_table(f"tallies.{name}").get(word, "").partition(" ")[0] for name in ("tops", "extremes", "measures"))
+    kind = next((one for one in told if one in ("max", "min")), None)
+    by = next((n for n in range(place + 2, place + 3 + _NEAR) if at(sentence, n) in ("by", "in")), None)
+    if kind is None or by is None or not (vocabulary.calls(at(sentence, by - 1)) or by - 1 in used):
+        return None
+    names = [name for name in vocabulary.of_type("number", "date") if name not in vocabulary.years]
+    found = _field(sentence, by + 1, vocabulary, names)
+    return None if found is None else (kind, found[0], by, 1 + found[1])
 
 
 def _inside_value(sentence: list[Word], place: int, vocabulary: Vocabulary) -> bool:
@@ -241,7 +279,8 @@ def _named_before(sentence: list[Word], place: int, vocabulary: Vocabulary) -> t
     """Return the column of numbers that is named before a measure, and its first place: "salary average by team", "who
     lasted the longest"; where rows are told apart by another column ("which room is booked most"), none."""
     end, after = place - (at(sentence, place - 1) == "the"), at(sentence, place + 1)
-    closed = not after or sentence[place + 1].opens_clause or after in word_list("words", "prepositions")
+    closed = not after or sentence[place + 1].opens_clause or vocabulary.calls(after)
+    closed = closed or after in word_list("words", "prepositions") | {"the"}
     holds = at(sentence, 0) in ("which", "what") and _field(sentence, 1, vocabulary, vocabulary.of_type("keyword"))
     for start in range(max(0, end - LONGEST), end) if (closed or after in ("per", "each")) and not holds else ():
         found = _field(sentence, start, vocabulary, vocabulary.of_type("number"))
@@ -250,8 +289,11 @@ def _named_before(sentence: list[Word], place: int, vocabulary: Vocabulary) -> t
     return None
 
 
-def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, counted: bool) -> str | None:
-    """Return the field that is counted by: "per owner", "does each author have", "who wrote the most"."""
+def _grouped(
+    sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, counted: bool
+) -> tuple[str | None, str | None]:
+    """Return the field that is counted by: "per owner", "does each author have", "who wrote the most"; and the other of
+    two: "by region and year"."""
     groups, ends = word_list("tallies", "groups"), word_list("tallies", "ends")
     ranked = next(
         (n for n, word in enumerate(sentence) if word.lower in _AMOUNTS and at(sentence, n - 1) != "at"), None
@@ -262,26 +304,29 @@ def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, co
         telling = _field(sentence, ranked + 2, vocabulary, named) if common else None
         if telling is not None:  # "the most common colour"
             used.update(range(ranked, ranked + 2 + telling[1]))
-            return telling[0]
+            return telling[0], None
         holder = _field(sentence, 1, vocabulary, named) or _spanned(sentence, 1, vocabulary)
         between = {at(sentence, n) for n in range(1 + (holder[1] if holder else 0), ranked)}
         if holder is not None and between <= word_list("tallies", "leads") | word_list("tallies", "neutral"):
             own = {word_key([part]) for part in parts(holder[0])}  # "which borough has the fewest pickups"
             used.update(range(ranked + 1 + common))
             used.update(n for n, word in enumerate(sentence) if word_key([word.lower]) in own)
-            return holder[0]
+            return holder[0], None
     people = vocabulary.in_role("person")
     if people and at(sentence, 0) == "who" and ranked is not None:
         owning = word_table("fields.owning")
         deeds = next((owning[word.lower].split() for word in sentence if word.lower in owning), [])
         asking = {"who", "the", *_AMOUNTS, *owning}
         used.update(n for n, word in enumerate(sentence) if word.lower in asking)
-        return next((name for hold in deeds for name in people if holds(name, hold)), people[0])
+        return next((name for hold in deeds for name in people if holds(name, hold)), people[0]), None
     for place, word in enumerate(sentence):
         groups_by = word.lower in groups and place not in used
         found = _field(sentence, place + 1, vocabulary, named) if groups_by else None
         found = found or (_spanned(sentence, place + 1, vocabulary) if groups_by else None)
         last = place + (found[1] if found is not None else 0)
+        joint = last + 1 + (at(sentence, last + 2) in groups) if at(sentence, last + 1) == "and" else None
+        beside = None if joint is None else _field(sentence, joint + 1, vocabulary, named)
+        last = last if joint is None or beside is None else joint + beside[1]
         after = at(sentence, last + 1)
         if found is None or (after and after not in ends and not sentence[last + 1].opens_clause):
             continue
@@ -290,14 +335,17 @@ def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, co
             used.add(last + 1)
         if at(sentence, place - 1) in ("does", "do", "did", "grouped", "counted"):
             used.add(place - 1)
-        return found[0]
-    return None
+        return found[0], None if beside is None else beside[0]
+    return None, None
 
 
 def _field(sentence: list[Word], place: int, vocabulary: Vocabulary, names: Collection[str]) -> tuple[str, int] | None:
-    """Return the field that the words from there on name, and how many they are, unless the first is a value."""
+    """Return the field that the words from there on name, and how many they are, unless the first is a value and they
+    aren't the whole name."""
     asked = [word.lower for word in sentence[place : place + LONGEST]]
-    return vocabulary.named_field(asked, names) if asked and not vocabulary.meanings(asked[:1]) else None
+    found = vocabulary.named_field(asked, names) if asked else None
+    whole = found is not None and word_key(asked[: found[1]]) == word_key(parts(found[0]))
+    return found if whole or not vocabulary.meanings(asked[:1]) else None
 
 
 def _spanned(sentence: list[Word], place: int, vocabulary: Vocabulary) -> tuple[str, int] | None:

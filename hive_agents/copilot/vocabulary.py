@@ -20,10 +20,22 @@ from hive_agents.copilot.forms import (
     word_key,
 )
 from hive_agents.copilot.language import word_list
-from hive_agents.copilot.nouns import FOLDERS, is_everyday, names_documents, names_of_documents, word_stems
-from hive_agents.copilot.phrases import Phrases, groups, named_by, unfinished, without_address
+from hive_agents.copilot.nouns import is_everyday, names_documents, names_of_documents, word_stems
+from hive_agents.copilot.phrases import Phrases, groups, named_by, told_apart_by, unfinished, without_address
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, RouterDecision
-from hive_agents.copilot.roles import JOINTS, FieldRole, date_role_of, flag_of, name_stems, parts, role_of, tells_rows
+from hive_agents.copilot.roles import (
+    FOLDERS,
+    JOINTS,
+    FieldRole,
+    are_alike,
+    date_role_of,
+    flag_of,
+    holds,
+    name_stems,
+    parts,
+    role_of,
+    tells_rows,
+)
 from hive_agents.documents import Collection, FieldType, words as spell
 
 LONGEST = 5
@@ -32,6 +44,7 @@ _MISSPELT = range(8, 41)
 """Letters of a word that is found with one letter wrong, too."""
 _ENDINGS = frozenset({"n", "en", "e", "s", "es"})
 """Endings of a value or a field's name in German."""
+_TEXTS = ("keyword", "text")
 _SIBILANT_PLURALS = ("ses", "xes", "zes")
 _UMLAUTS = str.maketrans("äöü", "aou")
 _SHORTEST_FORM, _SHORTEST_COMPOUND, _SHORTEST_PART = 6, 8, 4
@@ -81,7 +94,9 @@ class Vocabulary:
     of the files and the field with their numbers: `rule-12.md`, `rule: 12`; else empty.
     `folders` are the stems of all plural names of folders and, beside a noun, what else is said for it; `flags` the two
     values of columns of yes and no, or 1 and 0, `years` the columns that hold years, `nonzero` those of numbers without
-    a 0, `usual` the field that has a value of several fields in most documents, `months` those of columns of dates.
+    a 0, `usual` the field that has a value of several fields in most documents, `months` those of columns of dates,
+    `joined` the fields that are called alike, of the one that stands for all of them, `several` those of which a
+    document may have several values.
     """
 
     fields: Mapping[str, FieldWords]
@@ -92,6 +107,8 @@ class Vocabulary:
     usual: Mapping[str, str] = field(default_factory=dict)
     nonzero: frozenset[str] = frozenset()
     months: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    joined: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    several: frozenset[str] = frozenset()
     held: Callable[[str, str], frozenset[str]] | None = None
     """Tells which fields the documents of a category have, of its field and value."""
 
@@ -102,6 +119,7 @@ class Vocabulary:
         values: Callable[[str], list[tuple[str, int]]],
         doc_ids: Sequence[str] = (),
         held: Callable[[str, str], frozenset[str]] | None = None,
+        several: frozenset[str] = frozenset(),
     ) -> Vocabulary:
         """Return the vocabulary of a collection; `values` counts the visible documents of each value of a field."""
         fields: dict[str, FieldWords] = {}
@@ -110,9 +128,15 @@ class Vocabulary:
         months: dict[str, frozenset[str]] = {}
         holders: dict[str, list[tuple[int, str]]] = {}
         nonzero: set[str] = set()
+        joined: dict[str, list[str]] = {}
+        texts = [name for name in collection.filterable if collection.fields[name].type in _TEXTS]
         for name in collection.filterable:
             schema = collection.fields[name]
-            counted = values(name)
+            alike = [one for one in texts if schema.type in _TEXTS and are_alike(one, name)] or [name]
+            if name != alike[0]:
+                continue  # `authors` beside `author`: one field to a reader
+            joined |= {name: alike} if len(alike) > 1 else {}
+            counted = list(sum((Counter(dict(values(one))) for one in alike), Counter[str]()).items())
             if schema.type == "date":
                 months |= {name: frozenset(str(value)[:7] for value, _ in counted)} if counted else {}
                 counted = []  # they are no values that a sentence names
@@ -134,7 +158,9 @@ class Vocabulary:
         noun, called = names_of_documents(doc_ids, fields, values)
         shared = {value: found for value, found in holders.items() if len(found) > 1}
         usual = {value: max(found, key=lambda pair: pair[0])[1] for value, found in shared.items()}
-        return cls(fields, noun, called, flags, years, usual, frozenset(nonzero), months, held)
+        return cls(
+            fields, noun, called, flags, years, usual, frozenset(nonzero), months, joined, several | joined.keys(), held
+        )
 
     def within(self, said: Sequence[str]) -> Vocabulary:
         """Return the vocabulary of the one category that these words name in the plural, such as "mails" of `mail/`:
@@ -149,6 +175,7 @@ class Vocabulary:
             return self
         ((category, value),) = named
         own = {category, *self.held(category, value), *(one for one in self.fields if role_of(one) == "version")}
+        own |= {name for name, alike in self.joined.items() if not own.isdisjoint(alike)}
         fields = {name: words for name, words in self.fields.items() if name in own}
         flags = {name: values for name, values in self.flags.items() if name in own}
         years = {name: values for name, values in self.years.items() if name in own}
@@ -226,6 +253,12 @@ class Vocabulary:
         if not meanings and len(phrase) == 1:
             near = self._long_words.get(phrase[0][:1], ())
             meanings = list(dict.fromkeys(meaning for word, meaning in near if one_edit(phrase[0], word)))
+        fields = {one.field for one in meanings}
+        bare = [word for word in phrase if word != "the" and not any(word in parts(name) for name in fields)]
+        shorter = self._phrases.find(bare) if len(bare) < len(phrase) else []
+        more = [one for one in shorter if one.field in fields and one not in meanings]
+        if more:  # "the BSD license" is BSD of `license`, too
+            meanings = [replace(one, either=True) for one in (*meanings, *more)]
         if len(meanings) > 1:
             meanings = sorted(meanings, key=lambda one: self.usual.get(str(one.value).lower(), one.field) != one.field)
         return tuple(meanings)
@@ -299,7 +332,8 @@ class Vocabulary:
         return [name for name, words in self.fields.items() if words.type in types]
 
     def in_role(self, role: FieldRole) -> list[str]:
-        return [name for name in self.of_type("keyword", "text") if role_of(name) == role]
+        names = [name for name in self.of_type("keyword", "text") if role_of(name) == role]
+        return sorted(names, key=lambda name: holds(name, "maintainer"))  # they wrote and own less than others
 
     def date_fields(self, role: str) -> list[str]:
         return [name for name in self.of_type("date") if date_role_of(name) == role]
@@ -378,14 +412,19 @@ class Vocabulary:
                 continue
             ongoing = unfinished(words.values) if role == "status" else []
             persons = Counter(without_address(value).lower() for value in words.values if role == "person")
+            shared: dict[str, list[str]] = {}
             for value in words.values:
-                either = role == "version" or value in ongoing
+                shared.setdefault(told_apart_by(name, value), []).append(value)
+            for value in words.values:
+                alike = shared[told_apart_by(name, value)]
+                either = role == "version" or value in ongoing or len(alike) > 1
                 either = either or persons[without_address(value).lower()] > 1
                 meaning = Meaning(name, value, role, names_documents(value, name, role), either)
                 values.append((value, meaning))
                 if value.isdecimal() and self.numbers(name):  # "rule 12" of 0012
                     values.append((str(int(value)), meaning))
                 synonyms += [(phrase, meaning) for phrase in words.synonyms.get(value, ())]
+                synonyms += [(phrase, meaning) for phrase in alike if phrase != value]
                 synonyms += [(phrase, meaning) for phrase in other_form(value) if role == "version"]
                 general += [("open", meaning)] if value in ongoing else []
                 general += [(phrase, meaning) for group in groups("synonyms").find(spell(value)) for phrase in group]
