@@ -64,7 +64,7 @@ def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date
         )
     columns = conditions_in(s)
     if columns is not None:
-        return Reading(SentenceKind.LISTING, _merged(columns, vocabulary), "", [], True)
+        return Reading(SentenceKind.LISTING, _merged(columns, s), "", [], True)
     used = {n for n in range(1, len(s.words)) if s.at(n) == "first" and s.at(n - 1) in ORDER}
     used |= date_verbs(s)
     filters: list[DocumentFilter] = []
@@ -77,7 +77,7 @@ def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date
         filters += bounds
         used |= places
     values.find_alone()
-    filters = _merged([*values.filters(), *filters], vocabulary)
+    filters = _merged([*values.filters(), *filters], s)
     content = [s.at(n) for n in range(len(s.words)) if s.is_content(n, used)]
     search = search_words(s, used - values.searched, filtered=bool(filters))
     return Reading(s.kind, filters, search, content, lists_documents(s))
@@ -354,19 +354,20 @@ def _names_documents(s: Sentence, place: int) -> bool:
     return False
 
 
-def _merged(filters: list[DocumentFilter], vocabulary: Vocabulary) -> list[DocumentFilter]:
-    """Return the filters with one `in` and one `not_in` a field, in the vocabulary's order; exclusion wins."""
-    merged: list[DocumentFilter] = []
+def _merged(filters: list[DocumentFilter], s: Sentence) -> list[DocumentFilter]:
+    """Return the filters with one `in` and one `not_in` a field, in the vocabulary's order; exclusion wins.
+
+    By "both Ada and Mei" is what has both, where a document may have several values.
+    """
+    vocabulary, merged = s.vocabulary, list[DocumentFilter]()
+    both = vocabulary.several if any(word.lower == "both" for word in s.words) else frozenset[str]()
     for name in vocabulary.fields:
         of_field = [demand for demand in filters if demand.field == name]
         excluded = _values_of(of_field, "not_in")
         wanted = [value for value in _values_of(of_field, "in") if value not in excluded]
-        if wanted and name in vocabulary.joined:
-            merged.append(DocumentFilter(field=name, op="either", value=wanted))
-        elif len(wanted) > 1:
-            merged.append(DocumentFilter(field=name, op="in", value=wanted))
-        elif wanted:
-            merged.append(DocumentFilter(field=name, value=wanted[0]))
+        for values in [[value] for value in wanted] if name in both else [wanted] if wanted else []:
+            op: Operator = "either" if name in vocabulary.joined else "in" if len(values) > 1 else "eq"
+            merged.append(DocumentFilter(field=name, op=op, value=values[0] if op == "eq" else values))
         for one in vocabulary.joined.get(name, [name]) if excluded else ():
             merged.append(DocumentFilter(field=one, op="not_in", value=excluded))
         rest = [demand for demand in of_field if demand.op not in ("in", "not_in")]

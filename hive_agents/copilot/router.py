@@ -13,8 +13,8 @@ from hive_agents.copilot.asking import telling_words, unnamed
 from hive_agents.copilot.figures import names_cells
 from hive_agents.copilot.foreign import in_terms
 from hive_agents.copilot.forms import is_version
-from hive_agents.copilot.language import clean, language, pattern, spoken, word_list, words
-from hive_agents.copilot.plan import DocumentFilter, PastTurn, Routed, RouterDecision, SearchStrategy, described
+from hive_agents.copilot.language import clean, language, pattern, spoken, word_list, word_table, words
+from hive_agents.copilot.plan import BESIDE, DocumentFilter, PastTurn, Routed, RouterDecision, SearchStrategy, described
 from hive_agents.copilot.reading import read
 from hive_agents.copilot.roles import role_of
 from hive_agents.copilot.sentence import NEGATIONS, SentenceKind, asks_how_many
@@ -81,8 +81,12 @@ def route(
     counted = tally_in(core, vocabulary)
     if counted is not None:
         over = read(counted[1], vocabulary, reader=reader, today=today)
-        denied = any(word.lower in NEGATIONS for word in words(counted[1]))
-        if not over.content and (over.filters or not denied):
+        said = {word.lower for word in words(counted[1])}
+        denied = not said.isdisjoint(NEGATIONS) and not over.filters
+        # "How many cities have more than one airport" compares groups, which no filter does.
+        compared = not said.isdisjoint(word_table("fields.comparisons"))
+        compared = compared and all(demand.op not in (*_BOUNDS, *BESIDE) for demand in over.filters)
+        if not over.content and not denied and not compared:
             reason = f"asks for a figure over {described(over.filters) or 'all documents'}"
             return replace(_search(asked, None, over.filters, reason), tally=counted[0])
     reading = read(core, vocabulary, reader=reader, today=today)

@@ -139,7 +139,7 @@ def _ranked(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> str
     before, place, common = min(used), max(used) + 1, word_list("tallies", "common")
     while at(sentence, place) in _AMOUNTS | common:
         place += 1
-    found = _field(sentence, place, vocabulary, vocabulary.of_type("keyword", "text"))
+    found = _field(sentence, place, vocabulary, _by_told(sentence, vocabulary, vocabulary.of_type("keyword", "text")))
     if found is None or vocabulary.calls(at(sentence, place)):
         return None
     asking = {"the", "that", "who", "which", *_AMOUNTS, *common, *word_table("fields.owning")}
@@ -298,7 +298,7 @@ def _grouped(
     ranked = next(
         (n for n, word in enumerate(sentence) if word.lower in _AMOUNTS and at(sentence, n - 1) != "at"), None
     )
-    named = _by_told(sentence, vocabulary, vocabulary.of_type("keyword", "text", "number"))
+    named = _by_told(sentence, vocabulary, vocabulary.of_type("keyword", "text", "number", "boolean"))
     if counted and ranked is not None and at(sentence, 0) in ("which", "what"):
         common = at(sentence, ranked + 1) in word_list("tallies", "common")
         telling = _field(sentence, ranked + 2, vocabulary, named) if common else None

@@ -53,6 +53,7 @@ PACKAGES = Vocabulary(
             "",
         ),
         ("die 5 häufigsten Lizenzen", {"by": "license", "most": 5, "first": "most"}, ""),
+        ("packages by section and typed", {"by": "section", "beside": "typed"}, ""),
         ("packages by section and priority", {"by": "section", "beside": "priority"}, ""),
         ("number of packages per section and per priority", {"by": "section", "beside": "priority"}, ""),
         (
@@ -98,6 +99,7 @@ def test_figures_of_groups_are_over_the_rows_that_the_message_names(
 @pytest.mark.parametrize(
     "text",
     [
+        "how many maintainers have more than one package",
         "top 5 maintainers by mood",
         "top 5 tips for maintainers",
         "packages by mood and section",
@@ -196,6 +198,7 @@ def test_fields_called_alike_are_one_to_a_reader(tmp_path: Path) -> None:
     assert told("books by author")[0] == "5 documents by author: Ada Berg 3, Mei Lin 2, Sam Oh 1; 1 without author."
     assert told("which books did Mei Lin write")[1] == ["books/2.md", "books/3.md"]
     assert told("books without an author")[1] == ["books/5.md"]
+    assert told("how many books are by both Ada Berg and Mei Lin")[0] == "There are 2 such documents that you can open."
     assert told("books not by Ada Berg")[1] == ["books/4.md", "books/5.md"]
 
 

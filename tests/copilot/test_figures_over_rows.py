@@ -119,6 +119,7 @@ COURSES = Vocabulary(
     [
         ("courses by category", {"by": "course_category"}, ""),
         ("which category has the most courses", {"by": "course_category"}, ""),
+        ("top 2 categories", {"by": "course_category", "most": 2, "first": "most"}, ""),
         ("courses in last aid", None, "course_category Last Aid"),
         ("courses with more women than men", None, "women above men"),
         ("courses that aren't certified", None, "certified False"),
