@@ -43,7 +43,7 @@ CONNECT_SECONDS = 20.0
 LIST_SECONDS = 30.0
 """For a whole listing, with all of its pages and with the connection."""
 CALL_SECONDS = 120.0
-MOST_RESOURCE_PAGES = 10_000
+MOST_RESOURCE_PAGES, MOST_NAMED = 10_000, 50_000_000
 _LOOK = "look with `hive trust --diff`, then allow it with `hive trust`"
 
 
@@ -285,12 +285,15 @@ class Server:
         """Return what the server lists. Raises: HIVE-432, HIVE-411, HIVE-421."""
 
         async def listed(client: Any) -> list[Resource]:
-            resources, cursor = list[Resource](), None
+            resources, chars, cursor = list[Resource](), 0, None
             for _ in range(MOST_RESOURCE_PAGES):
                 page = await client.list_resources(cursor=cursor, cache_mode="refresh")
                 for one in page.resources:
                     told = one.annotations.last_modified if one.annotations is not None else None
                     resources.append(Resource(one.uri, one.mime_type or "", one.size or 0, str(told or "")))
+                    chars += len(one.uri) + len(resources[-1].mime_type)
+                    if chars > MOST_NAMED:
+                        raise Exceeded(f"the names of its resources have more than {MOST_NAMED:,} characters")
                 cursor = page.next_cursor
                 if not cursor:
                     return resources

@@ -2,6 +2,7 @@
 
 `pages` are its listing, page by page, and the last one again and again with `endless`; `wait` is how long a page takes.
 A call is noted in FOLDER/calls; `answer` is what it tells, `bytes` so many more. `${NAME}` in texts is a variable.
+Resources have names of `uri` characters, one a page without an end.
 """
 
 from __future__ import annotations
@@ -32,12 +33,16 @@ def main(folder: Path) -> None:
 def reply(folder: Path, says: dict[str, Any], method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "initialize":
         about = {"name": "outsider", "version": "1"}
-        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": about}
+        offers: dict[str, Any] = {"tools": {}, "resources": {}}
+        return {"protocolVersion": params["protocolVersion"], "capabilities": offers, "serverInfo": about}
     if method == "tools/list":
         time.sleep(says.get("wait", 0))
         number, pages = int(params.get("cursor") or 0), says["pages"]
         further = {"nextCursor": str(number + 1)} if says.get("endless") or number + 1 < len(pages) else {}
         return {"tools": pages[min(number, len(pages) - 1)], **further}
+    if method == "resources/list":
+        number, named = int(params.get("cursor") or 0), {"uri": f"file:///{'x' * says['uri']}.md", "name": "x"}
+        return {"resources": [named], "nextCursor": str(number + 1)}
     if method == "tools/call":
         with (folder / "calls").open("a") as file:
             file.write(f"{params['name']}\n")

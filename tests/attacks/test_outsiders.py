@@ -15,6 +15,7 @@ import pytest
 from hive_agents import ToolResult, Workspace
 from hive_agents.agents import ToolContext, mcp_servers, workspace_tools
 from hive_agents.agents.bundled import NAMES
+from hive_agents.base import HiveError
 from hive_agents.workspace.trusted import pins_file, trust
 from tests.agents.conftest import GOAL, node, write_json
 from tests.agents.loops import Told, agent, goal, say, sets, start
@@ -257,6 +258,11 @@ def test_a_listing_without_an_end_costs_its_server_alone(
     assert set(registry.all_names) == {*NAMES, "good__work"}
     (missing,) = registry.missing
     assert (missing.code, words in missing.message) == ("HIVE-432", True), missing.message
+
+
+def test_names_of_resources_without_an_end_fill_no_memory(made: Callable[..., Workspace]) -> None:
+    with pytest.raises(HiveError, match="the names of its resources have more than 50,000,000"):
+        mcp_servers.server_resources(made(uri=7_000_000), "evil")
 
 
 async def test_a_result_without_an_end_is_a_failed_call(made: Callable[..., Workspace], tmp_path: Path) -> None:
