@@ -114,17 +114,15 @@ def first_heading(body: str) -> str:
     return next(filter(None, map(heading_text, headings)), "")
 
 
-def naming_heading(body: str) -> str:
-    """Return the heading that names a text: one at its very top, or its only one of the first level; "" without.
-
-    A later one names a part. Without front matter this and `first_heading` may differ.
+def naming_heading(body: str) -> tuple[str, str]:
+    """Return the heading that names a text, one at its very top or its only one of the first level, since a later one
+    names a part; and what `first_heading` returns. Each is "" without one.
     """
     tokens = block_parser().parse(body)
     texts = {at: heading_text(tokens[at + 1].content) for at, token in enumerate(tokens) if is_heading(token)}
-    if top := texts.get(0):
-        return top
+    first = next(filter(None, texts.values()), "")
     first_level = [text for at, text in texts.items() if text and tokens[at].tag == "h1"]
-    return first_level[0] if len(first_level) == 1 else ""
+    return texts.get(0) or (first_level[0] if len(first_level) == 1 else ""), first
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from hive_agents.base import HiveError
@@ -19,6 +20,9 @@ from hive_agents.readers.html_in_markdown import outside_code, without_html
 from hive_agents.readers.imported import Imported, ImportFailure
 
 _INDENT = 4
+_MOST_BLOCKS = 300_000
+"""The most lines that begin a block. Each takes a parser up to 80 µs and 2 kB, and an index ends at 10,000 passages."""
+_BEGINNING = re.compile(r"^[ \t]*(?:[-+*#>|=~`<]|\d{1,9}[.)]|$)", re.M)
 _BLOCK = re.compile(
     r"(?P<indent> *)(?:(?:!!!|\?\?\?\+?)[ ]+(?P<kind>[\w-]+)(?:[ ]+[\w-]+)*|===[+!]?(?=[ ]+\"))"
     r"(?:[ ]+\"(?P<title>[^\"]*)\")?\s*"
@@ -118,10 +122,10 @@ def from_markdown(data: bytes) -> Imported:
     left_out: Counter[str] = Counter()
     clean = without_html(outside_code(without_extensions(body, left_out), partial(_without_shortcodes, left_out)))
     title = _title(metadata)
-    named = title or chunking.naming_heading(clean)
-    if is_yaml and clean == body and (title or named == chunking.first_heading(clean)):
+    naming, first = ("", "") if title else chunking.naming_heading(clean)
+    if is_yaml and clean == body and naming == first:
         return Imported(clean, title, metadata, source=text)
-    return Imported(clean, named or None, metadata, left_out=left_out)
+    return Imported(clean, title or naming or None, metadata, left_out=left_out)
 
 
 def from_mdx(data: bytes) -> Imported:
@@ -129,7 +133,7 @@ def from_mdx(data: bytes) -> Imported:
     left_out: Counter[str] = Counter()
     body = outside_code(without_extensions(body, left_out), _without_jsx)
     clean = without_html(outside_code(body, partial(_without_shortcodes, left_out)))
-    return Imported(clean, _title(metadata) or chunking.naming_heading(clean) or None, metadata, left_out=left_out)
+    return Imported(clean, _title(metadata) or chunking.naming_heading(clean)[0] or None, metadata, left_out=left_out)
 
 
 def _title(metadata: dict[str, Any]) -> str | None:
@@ -139,6 +143,8 @@ def _title(metadata: dict[str, Any]) -> str | None:
 
 def split(text: str) -> tuple[dict[str, Any], str, bool]:
     """Return (front matter, body, whether it was YAML or none). Raises: ImportFailure."""
+    if next(islice(_BEGINNING.finditer(text), _MOST_BLOCKS, None), None):
+        raise ImportFailure(f"over {_MOST_BLOCKS:,} headings, items, rows and paragraphs; split it")
     toml = _TOML.match(text)
     if toml:
         try:

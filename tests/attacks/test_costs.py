@@ -12,10 +12,12 @@ from hive_agents import Workspace
 from hive_agents.approvals import PatchError, patched
 from hive_agents.base.errors import HiveError
 from hive_agents.base.files import frontmatter
-from hive_agents.documents import names_in
+from hive_agents.documents import blocks, chunking, names_in
 from hive_agents.documents.analysis import exact, heading_text
 from hive_agents.documents.blocks import plain_heading
 from hive_agents.goals import patterns
+from hive_agents.readers import ImportFailure
+from hive_agents.readers.from_markdown import from_markdown, from_mdx
 from tests.conftest import write_document
 from tests.sample import hive
 
@@ -104,3 +106,18 @@ def test_a_pattern_of_many_states_is_given_up_before_it_has_looked_at_them_at_ea
     assert Counting("a{4000}b").found_in("a" * 300, "a" * 20_000) is None
     assert looked <= 105_000
     assert Counting("a{400}b").found_in("a" * 200, "a" * 401 + "b")
+
+
+@pytest.mark.parametrize("block", ["#\n", "- a\n", "> a\n\n", "| a |\n"])
+def test_markdown_of_endless_blocks_is_refused_before_it_is_parsed(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two million headings in four megabytes took a minute before they took too much memory."""
+
+    def parser() -> None:
+        raise AssertionError("it is parsed")
+
+    data = (block * 2_000_000).encode()
+    monkeypatch.setattr(chunking, "block_parser", parser)
+    monkeypatch.setattr(blocks, "block_parser", parser)
+    for read in (from_markdown, from_mdx):
+        with pytest.raises(ImportFailure, match="split it"):
+            read(data)
