@@ -29,6 +29,8 @@ from hive_agents import Workspace
 from hive_agents.engines.pgvector import PgLane
 from hive_agents.engines.pgvector_copies import Copies, find_copy
 from hive_agents.engines.postgres import Database
+from hive_agents.index import vectors
+from hive_agents.index.segments import SegmentPart
 from hive_agents.index.vectors import VectorIndex
 from hive_agents.workspace.settings.keys import VectorSettings
 from tests.real_engines import has_postgres, postgres, postgres_programs
@@ -63,11 +65,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, postgres(postgres_programs()[-1]) as server:
         server.run(f"ALTER SYSTEM SET maintenance_work_mem = '{options.build_memory}'")
         server.run("SELECT pg_reload_conf()")
-        path = Path(folder) / "vectors.npy"
-        matrix = np.lib.format.open_memmap(path, "w+", np.float32, (options.rows, DIMENSIONS))
-        for start in range(0, options.rows, BLOCK):
-            matrix[start : start + BLOCK] = clustered(min(BLOCK, options.rows - start))
-        here, questions = VectorIndex(matrix), clustered(64)
+        Path(folder, "collections").mkdir()
+        blocks = range(0, options.rows, BLOCK)
+        vectors.save_vectors(
+            Workspace(folder), 1, np.concatenate([clustered(min(BLOCK, options.rows - start)) for start in blocks])
+        )
+        numbers = np.arange(options.rows, dtype=np.int32)
+        here = vectors.open_vectors(Workspace(folder), [SegmentPart(1, numbers, numbers)])
+        questions = clustered(64)
         engines: dict[str, VectorIndex | PgLane] = {"embedded": here}
         databases = []
         for search in options.searches:

@@ -36,6 +36,7 @@ def main() -> None:
     options = arguments()
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = str(options.threads)
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])  # our threads are as many as cores
     # Not before: BLAS reads its number of threads when numpy is imported.
     import faiss
     import numpy as np

@@ -12,20 +12,24 @@ The rest is rounding: a few operations in float32 on numbers that aren't above |
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.models.embedding import byte_products
+from hive_agents.workspace import cores
 
-_AT_ONCE, _PRODUCTS = 4096, 1 << 16
-"""Rows of a pass; with many queries fewer, so that about so many results stay in a processor's cache."""
+_PRODUCTS = 1 << 16
+"""Of a pass, at once: fewer rows with more queries, so that the products stay in a processor's cache."""
 
 _LARGEST = 64
 """Sums of two products of a byte and a larger number don't fit into the 16 bits that some processors add them in."""
 
 _ZERO, _SIDE = 128, 127
+_WRITTEN = 4096
+"""Rows that are coded at once."""
 _ROUNDING = 8 * float(np.finfo(np.float32).eps)
 
 
@@ -50,8 +54,9 @@ class Codes:
         """
         n, m = len(self) if rows is None else len(rows), len(queries.share)
         found = np.empty((m, n), np.float32)
-        step = min(_AT_ONCE, _PRODUCTS // m + 1)
-        for start in range(0, n, step):
+        step = _PRODUCTS // m + 1
+
+        def fill(start: int) -> None:
             part = slice(start, start + step)
             chosen = part if rows is None else rows[part]
             (products,) = byte_products().run(
@@ -61,6 +66,11 @@ class Codes:
             high += products[:, m:]
             high *= self._scales[chosen, None]
             found[:, part] = high.T
+
+        starts = range(0, n, step)
+        with ThreadPoolExecutor(cores()) as pool:
+            for _ in pool.map(fill, starts) if len(starts) > 1 else map(fill, starts):
+                pass
         return found
 
 
@@ -97,8 +107,8 @@ def coded(matrix: NDArray[np.float32]) -> NDArray[np.uint8]:
     stored = np.empty(n * (dimensions + 8), np.uint8)
     scales, errors = stored[: 8 * n].view(np.float32).reshape(2, n)
     codes = stored[8 * n :].reshape(n, dimensions)
-    for start in range(0, n, _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
+    for start in range(0, n, _WRITTEN):
+        part = slice(start, start + _WRITTEN)
         rows = matrix[part].astype(np.float64)
         step = (np.abs(rows).max(axis=1) / _SIDE).astype(np.float32)
         step[step == 0] = 1
