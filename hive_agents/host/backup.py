@@ -217,7 +217,7 @@ def _add(archive: tarfile.TarFile, workspace: Workspace, path: Path) -> None:
     name = path.relative_to(workspace.root).as_posix()
     try:
         member = archive.gettarinfo(path, name)
-        if member.isdir() or member.issym():
+        if member is not None and (member.isdir() or member.issym()):  # None is a socket
             file = None
         elif stat.S_ISREG(path.lstat().st_mode):
             file = os.fdopen(opened(path, os.O_RDONLY), "rb")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import sqlite3
 import subprocess
 import tarfile
@@ -108,6 +109,14 @@ def test_a_backup_holds_links_and_files_of_two_names_and_no_key_or_earlier_backu
         assert twice is not None
         assert twice.read() == b"# Bees\n"
     assert second.stat().st_mode & 0o077 == 0
+
+
+def test_what_is_no_file_ends_no_backup(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place.documents)  # an address of a socket is short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket.md")
+        os.mkfifo("pipe.md")
+        assert {name for name in names(packed(place)) if name.startswith("documents/")} == {"documents/bees.md"}
 
 
 @pytest.mark.parametrize("name", ["taken.tar.gz", "ws/documents/inside.tar.gz", "unmounted", "lost.tar.gz"])
