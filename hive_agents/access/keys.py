@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from hive_agents.base import HiveError, NoSecret, WrongUsage
-from hive_agents.base.files import atomic_write, locked, read_bytes
+from hive_agents.base.files import atomic_write, guarded, locked, read_bytes
 from hive_agents.workspace import Workspace, credentials, machine, require_trust, trusted
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def local_key(workspace: Workspace) -> bytes:
     """
     require_owner(workspace)
     place = f"{workspace.state}/local.key"
-    stamps = stamp(place), stamp(f"{machine.home()}/key")
+    stamps = guarded.stamp(place), guarded.stamp(f"{machine.home()}/key")
     known = _known.get(place)
     if known is None or None in stamps or known[0] != stamps:
         known = _known[place] = stamps, _read(workspace)
@@ -58,15 +58,6 @@ def _read(workspace: Workspace) -> bytes:
         fix = "delete the file: a new key is made, and tokens of the old one end"
         raise HiveError.of("HIVE-417", "the local key cannot be read", file=FILE, fix=fix, exit_code=3)
     return machine.bound(key)
-
-
-def stamp(path: str) -> tuple[int, ...] | None:
-    """Return what changes with a file, None where there is none."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def require_owner(workspace: Workspace) -> None:

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hive_agents.access.keys import stamp
 from hive_agents.access.principal import LOCAL_TENANT, Principal, named
 from hive_agents.base import HiveError, TooMany
-from hive_agents.base.files import read_bytes
+from hive_agents.base.files import guarded, read_bytes
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.store import RecordsConnection, audit, clock_of, connected, file_identity, transaction
 from hive_agents.workspace import Workspace
@@ -259,7 +258,7 @@ def _proofs(workspace: Workspace) -> connected[RecordsConnection]:
     """Return a connection to records that hold all that was revoked."""
     place, old = workspace.records, f"{workspace.state}/{_OLD}"  # joined paths take most of the time otherwise
     database = file_identity(place) if isinstance(place, Path) else place
-    key = (old, database, stamp(old))
+    key = (old, database, guarded.stamp(old))
     if key not in _complete:
         _restore(workspace, Path(old))
         if database is not None:

@@ -105,8 +105,7 @@ async def _serve(host: Host, listener: Listener | None, link: str | None, json: 
     import os
 
     from hive_agents.base import HiveError
-    from hive_agents.events import EventLog
-    from hive_agents.runs import tail
+    from hive_agents.events import EventLog, tail
 
     log = EventLog(host.workspace)
     shown = await asyncio.to_thread(log.last_seq)  # before anybody is told that they may begin

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable
@@ -79,7 +78,7 @@ def _from_file(path: Path, workspace: Callable[[], Workspace]) -> Source:
     text = text_of(path)
     if not text.lstrip().startswith("{"):
         return read_trec(path, text)
-    value = _single_object(text)
+    value = jsontext.object_in(text)  # None for several, one a line
     if value is None:
         return read_json_lines(path, text)
     if "retrieval" in value:
@@ -99,15 +98,6 @@ def _from_file(path: Path, workspace: Callable[[], Workspace]) -> Source:
         if len(lines) == 1 and {"id", "query_id", "qid"} & {*value}
         else read_json(path, value)
     )
-
-
-def _single_object(text: str) -> dict[str, object] | None:
-    """Return the JSON object that a text is; None for several, one a line."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _config(reference: str, workspace: Callable[[], Workspace]) -> Source:

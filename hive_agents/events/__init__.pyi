@@ -3,6 +3,7 @@ from . import (
 )
 from .bell import (
     Bell as Bell,
+    tail as tail,
 )
 from .bus import (
     EventBus as EventBus,

@@ -1,16 +1,19 @@
-"""Wakes a loop that polls a store: at once for events of this process, after a timeout for those of others."""
+"""Wakes a loop that polls a store, or follows the log: at once for events of this process, else after a timeout."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from hive_agents.events.types import EventType
+from hive_agents.events.types import DURABLE, Event, EventType
 
 if TYPE_CHECKING:
+    from hive_agents.events.log import EventLog
     from hive_agents.events.protocols import Bus, SubscriptionProtocol
+
+BATCH = 500
 
 
 class Bell:
@@ -43,3 +46,19 @@ class Bell:
         rang = self._rung.is_set()
         self._rung.clear()
         return rang
+
+
+async def tail(
+    log: EventLog, after_seq: int, bus: Bus, *, types: Iterable[EventType] = DURABLE, poll: float = 1.0
+) -> AsyncIterator[Event]:
+    """Yield each logged event after `after_seq`, in order: at once if it is published on `bus`, else within `poll`
+    seconds."""
+    wanted = list(types)
+    with Bell(bus, wanted) as bell:
+        while True:
+            events = await asyncio.to_thread(log.replay, after_seq, types=wanted, limit=BATCH)
+            for event in events:
+                yield event
+                after_seq = event.seq or after_seq
+            if len(events) < BATCH:
+                await bell.wait(poll)

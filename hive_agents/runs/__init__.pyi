@@ -55,6 +55,3 @@ from .store import (
     RunStore as RunStore,
     run_turn as run_turn,
 )
-from .tail import (
-    tail as tail,
-)

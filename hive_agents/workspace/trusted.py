@@ -289,7 +289,7 @@ def _record_of(root: Path, id: str | None) -> Path:
 
 def _recorded(workspace: Workspace) -> Mapping[str, str]:
     """Return the hashes by name of part; files that haven't changed aren't read again."""
-    marks = tuple(map(_identity, (workspace.root / ".hive" / machine.ORIGIN, machine.home() / "key")))
+    marks = tuple(map(guarded.stamp, (workspace.root / ".hive" / machine.ORIGIN, machine.home() / "key")))
     key = (workspace.root, machine.home())
     known = _records.get(key)
     if known is None or known[0] != marks:
@@ -297,7 +297,7 @@ def _recorded(workspace: Workspace) -> Mapping[str, str]:
         id = machine.origin(workspace.root / ".hive")
         known = (marks, None if id is None else _record_of(workspace.root, id), None, {})
     _, path, read, hashes = known
-    if path is not None and (found := _identity(path)) != read:
+    if path is not None and (found := guarded.stamp(path)) != read:
         hashes, read = _hashes_in(path), found
     while len(_records) >= _MOST_RECORDS and key not in _records:
         _records.pop(next(iter(_records)), None)
@@ -316,14 +316,6 @@ def _hashes_in(record: Path) -> Mapping[str, str]:
     except (OSError, ValueError, LookupError, TypeError):
         return {}
     return hashes if isinstance(hashes, dict) else {}
-
-
-def _identity(path: Path) -> _Identity:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _acting(workspace: Workspace) -> Iterator[tuple[str, str]]:
@@ -537,7 +529,7 @@ def _model_text(path: Path) -> str:
     """Return the same as `_text`, without a model's whole file in memory; a trusted one that is the same file as then
     isn't read again."""
     known = _seen_models().get(str(path))
-    identity = _identity(path)
+    identity = guarded.stamp(path)
     if known is not None and identity is not None and known[0] == [*identity]:
         return str(known[1])
     return _hashed(path, identity)
@@ -554,7 +546,7 @@ def _seen_models() -> dict[str, list[Any]]:
 def _see_models(workspace: Workspace) -> None:
     """Keep the texts of model files by their identity: hashing gigabytes with each command would be slow."""
     found = {
-        str(path): [_identity(path), _model_text(path)]
+        str(path): [guarded.stamp(path), _model_text(path)]
         for _, path in _model_files(workspace.root, _settings(workspace))
     }
     if found:

@@ -167,6 +167,15 @@ def _too_large(path: Path, exceeded: Exceeded) -> HiveError:
     return HiveError.of("HIVE-115", f"{shown} is too large: {exceeded}", file=shown, path="$", fix="split it")
 
 
+def stamp(path: str | Path) -> tuple[int, ...] | None:
+    """Return what changes with a file, or with the link in its place; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 def remove(path: Path) -> None:
     """Remove a file, or a link itself, if it exists. Raises: as `read_bytes`."""
     with suppress(FileNotFoundError), parent_of(path) as (folder, name):

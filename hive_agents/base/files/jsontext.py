@@ -131,6 +131,19 @@ def parse(text: str, file: str) -> Any:
     return value
 
 
+def object_in(text: str) -> dict[str, Any] | None:
+    """Return the object that a text is in JSON; None for any other text.
+
+    >>> object_in('{"a": 1}'), object_in("[1]"), object_in("one")
+    ({'a': 1}, None, None)
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 class _Refused(ValueError):
     """Well-formed JSON that other programs could misread."""
 

@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from hive_agents.agents import known_agents
 from hive_agents.base import Diagnostic, HiveError, NotFound, unfetched
-from hive_agents.base.files import FewEntries, ShortName, require_short
+from hive_agents.base.files import FewEntries, ShortName, jsontext, require_short
 from hive_agents.copilot import ThreadStore, remembered
 from hive_agents.runs import CHAT_GRAPH, RunRow, RunStore
 from hive_agents.server import streams
@@ -220,7 +220,9 @@ def _wanted(call: Call, wanted: Completion) -> tuple[StartRun, str | None]:
     text, key = questions[-1] if questions else "", call.request.headers.get("idempotency-key")
     if wanted.model.startswith(AGENT):
         agent = wanted.model.removeprefix(AGENT)
-        return StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, _object(text), text)), key
+        return StartRun(
+            graph="event_loop", agent=agent, input=agent_input(call, agent, jsontext.object_in(text), text)
+        ), key
     if wanted.model != COPILOT:
         raise _no_model(wanted.model)
     require_short(text)
@@ -230,15 +232,6 @@ def _wanted(call: Call, wanted: Completion) -> tuple[StartRun, str | None]:
     # Answers in the client's messages aren't used: they may have been edited, or be another model's.
     earlier = {"before": remembered(before)} if thread_id is None else {}
     return StartRun(input={"text": text, **earlier}, thread_id=thread_id), key
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    """Return a text's JSON object; None where it isn't one."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 class _Answer:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.base.files import Format
+from hive_agents.base.files import Format, jsontext
 from hive_agents.runs import ACTIVE, AGENT_GRAPH
 from hive_agents.store import RecordsConnection, SelectedRow, connected
 from hive_agents.supervision.health.history import NOTED, History, Repeated, RepeatedCalls, history
@@ -155,12 +155,12 @@ def _leases_that_ended(connection: RecordsConnection, now: float) -> dict[str, f
 def _health(row: SelectedRow, past: History, lost_seconds: float | None, now: dt.datetime) -> WorkerHealth:
     running = row["status"] == "running"
     spent = {"steps": float(row["steps"]), "tokens": float(row["tokens"]), "usd": float(row["usd"])}
-    given = _object(row["limits"])
+    given = jsontext.object_in(row["limits"] or "{}") or {}
     limits = {measure: float(given[measure]) for measure in spent if given.get(measure)}
     # A run with an event of its end isn't idle, though its row may not be updated yet.
     progress = past.progress or row["started_at"]
     idle = _since(progress, now)
-    error = _object(row["error"])
+    error = jsontext.object_in(row["error"] or "{}") or {}
     return WorkerHealth(
         **{name: row[name] for name in ("run_id", "thread_id", "tenant", "agent", "node", "status")},
         **{name: row[name] for name in ("ended_at", "stopped_by", "steps")},
@@ -179,20 +179,12 @@ def _health(row: SelectedRow, past: History, lost_seconds: float | None, now: dt
         breaks=past.breaks,
         broken_seconds=_since(past.broke_at, now) if past.broke_at is not None else None,
         lost_seconds=lost_seconds if running else None,
-        thresholds=dict(_object(row["thresholds"])),
+        thresholds=jsontext.object_in(row["thresholds"] or "{}") or {},
     )
 
 
 def _since(time: str, now: dt.datetime) -> float:
     return max(0.0, (now - dt.datetime.fromisoformat(time)).total_seconds())
-
-
-def _object(text: str | None) -> Mapping[str, Any]:
-    try:
-        found = json.loads(text) if text else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _iso(moment: dt.datetime) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from hive_agents.base.files import jsontext
 from hive_agents.runs import ACTIVE, STATUSES
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def understand(text: str) -> Intent:
         found = pattern.fullmatch(plain)
         if found is not None:
             named = {name: value or "" for name, value in found.groupdict().items()}
-            inputs = _object(named["json"]) if verb == "start" else None
+            inputs = jsontext.object_in(named["json"].strip() or "{}") if verb == "start" else None
             return Intent(verb, named.get("about", ""), named.get("words", "").strip(), inputs, asks)
     return Intent("unknown", asks=asks)
 
@@ -161,13 +161,3 @@ def _is_id(word: str, row: RunRow) -> bool:
 
 def _one(rows: list[RunRow]) -> Target:
     return Target(run=rows[0]) if len(rows) == 1 else Target(options=rows)
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    if not text.strip():
-        return {}
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
