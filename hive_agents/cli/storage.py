@@ -29,6 +29,7 @@ def storage(surface: Surface, context: typer.Context) -> None:
     from hive_agents.host import moving, where
 
     place = surface.workspace
+    surface.asker.operator("count the records")
     tables = moving.record_counts(place)
     lines = [f"{name:20} {number:>9,}" for name, number in tables.items() if number]
     surface.show({"records": where(place), "tables": tables}, f"records in {safe_line(where(place))}", *lines)

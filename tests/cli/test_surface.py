@@ -18,14 +18,14 @@ from tests.sample import hive
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command with the words that call it."""
+    """Every command with the words that call it, those of a group that acts by itself among them."""
 
     def below(words: tuple[str, ...], group: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
         for name, found in group.commands.items():
+            if not hasattr(found, "commands") or found.invoke_without_command:
+                yield (*words, name), found
             if hasattr(found, "commands"):
                 yield from below((*words, name), found)
-            else:
-                yield (*words, name), found
 
     return below((), typer.main.get_command(command_line()))
 

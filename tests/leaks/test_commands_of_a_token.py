@@ -107,6 +107,7 @@ CALLS: dict[str, list[Arguments]] = {
     "sources remove": [("desk", "--keep-documents")],
     "sources log": [("desk",)],
     "schema": [("config",)],
+    "token": [(), ("--user", "dana"), ("--user", "ghost", "--tenant", "acme", "--roles", "admin"), ("--revoke", "j1")],
     "token list": [()],
     "token revoke": [("j1",)],
     "people end": [("guest",)],
@@ -137,6 +138,7 @@ CALLS: dict[str, list[Arguments]] = {
     "trigger list": [()],
     "trigger remove": [("t1",)],
     "trigger fire": [("t1",)],
+    "runs": [()],
     "runs list": [()],
     **{f"runs {verb}": [("RUN",), ("AGENT_RUN",)]
        for verb in ("show", "stop", "pause", "resume", "retry", "delete", "logs", "replay")},
@@ -147,6 +149,7 @@ CALLS: dict[str, list[Arguments]] = {
     "tools list": [()],
     "tools show": [("search_documents",)],
     "tools call": [("search_documents", "--args", '{"query": "rotor"}')],
+    "storage": [()],
     "storage migrate": [("--to", "here")],
     "storage setup": [("postgresql://hive@127.0.0.1:9/hive", "--yes")],
     "storage reopen": [()],
@@ -282,6 +285,12 @@ def test_a_guest_searches_what_they_may_view(place: Place) -> None:
     assert values["labels"] == [{"value": "plain", "documents": 1}]
     for more in (("--config", "words"), ("--explain", OPEN)):
         assert place.called("query", ASKED, *more, "--json").codes == {"HIVE-415"}
+
+
+@pytest.mark.usefixtures("guest")
+def test_a_guest_is_not_told_how_many_records_there_are(place: Place) -> None:
+    """Of every tenant, and of what they may not view: an operator may know."""
+    assert place.called("storage", "--json").codes == {"HIVE-415"}
 
 
 @pytest.mark.parametrize("arguments", [("receipt", "deployment"), ("verify", "RECEIPT")], ids=" ".join)

@@ -179,7 +179,7 @@ def differences(without: Mapping[str, str], beside: Mapping[str, str]) -> list[s
     ]
 
 
-COUNTED = frozenset({"index", "doctor", "backup", "export", "storage migrate"})
+COUNTED = frozenset({"index", "doctor", "backup", "export", "storage"})
 """Commands that tell operators how many documents there are, which they may know: numbers aren't compared."""
 UNORDERED = frozenset({"chat --threads"})
 """Lists whose rows of one second stand in any order."""
