@@ -2,7 +2,7 @@
 
 An analyzer is named by its language, and with `+` behind it where exact writings are terms, too: of a word its stem
 without accents and the parts of its camelCase, of a run such as `foo_bar` or `CVE-2024-1234` what it is written
-together, and `C++`. An index keeps the analyzer that it was built with.
+together, `C++` and `--dry-run`. An index keeps the analyzer that it was built with.
 
 Also the removal of marks that sites and note-takers add to Markdown: names for links, wiki links, containers.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import Stemmer
 
-ANALYZER = "words-snowball-1"
+ANALYZER = "words-snowball-2"
 """Raise it when any text gets other terms; with the language, part of an index's identity."""
 SPECIAL_WRITING = "unspaced-1 marks-1"
 """Raise it when only texts in scripts with marks or without spaces do; part of the hash of such documents only."""
@@ -62,7 +62,15 @@ _TELLING = re.compile(r"[\d_.]|::")
 """A run with none of these is an ordinary compound: joining it finds nothing more."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _BETWEEN = re.compile(r"(?<=\d)[.,]+(?=\d)|(?P<other>[._\-/:@,\\+]+)")
-_SIGNED = re.compile(r"(?<![^\W_])(?:[a-z](?:\+\+|#)|\.net)(?![^\W_])")
+_SIGNED = re.compile(
+    r"(?<![^\W_])(?:[a-z](?:\+\+|#)|\.net)(?![^\W_])|(?<![\w!-])--[a-z\d][a-z\d-]{0,37}[a-z\d](?![\w-])"
+)
+_SUBJECT = re.compile(
+    r"^[ \t>]*+(?:\|[ \t]*+|#{1,6}[ \t]++|[*+-][ \t]++|(?=\*))[*`\\]*+(-{0,2}[^\W_][^\s|*`()]{0,39})"
+    r"(?:[*`]++|[ \t]*+(?=[|(:=–—]|$))",
+    re.M,
+)
+"""The name that a row of a table, a heading, an item or a paragraph in bold begins with, and that it is about."""
 _HUMP = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _OTHER_LETTERS = str.maketrans({"ß": "ss", "ø": "o", "ł": "l", "ı": "i", "đ": "d", "æ": "ae", "œ": "oe"})
@@ -164,7 +172,23 @@ def terms(text: str, analyzer: str = DEFAULT_LANGUAGE) -> list[str]:
         found = [term for word in words(text) for term in _parts(word, language)]
     if not is_exact(analyzer):
         return found
-    return [*found, *_other_writings(text, language), *exact_writings(text, analyzer)]
+    return [*found, *_other_writings(text, language), *exact_writings(text, analyzer), *_subjects(text, analyzer)]
+
+
+def subject(term: str) -> str:
+    """Return the term of texts with a row, a heading or an item that begins with what a term names, and is about it.
+
+    >>> [term for term in terms("| `max_tokens` | 5 |\\n# Keys\\n- **--code** hex", "english+") if term[0] == "="]
+    ['=maxtoken', '=key', '=--code']
+    """
+    return "=" + term
+
+
+def _subjects(text: str, analyzer: str) -> Iterator[str]:
+    for line in _SUBJECT.finditer(unicodedata.normalize("NFKC", text).lower()):
+        named = exact_writings(line[1], analyzer) or terms(line[1], language_of(analyzer))
+        if len(named) == 1:
+            yield subject(named[0])
 
 
 def names_in(text: str, analyzer: str) -> frozenset[str]:
@@ -193,8 +217,8 @@ def whole_writings(text: str, analyzer: str) -> frozenset[str]:
 def exact_writings(text: str, analyzer: str) -> list[str]:
     """Return the joined and the signed terms of a text; none where they are no terms of the analyzer.
 
-    >>> exact_writings("Node.js, ABC-42, v1.20, 1,234.5 and std::vector; C# on .NET; well-known", "english+")
-    ['nodej', 'abc42', '1.20', '1234.5', 'stdvector', 'c#', '.net']
+    >>> exact_writings("Node.js, ABC-42, v1.20, 1,234.5 and std::vector; C# on .NET; well-known --code", "english+")
+    ['nodej', 'abc42', '1.20', '1234.5', 'stdvector', 'c#', '.net', '--code']
     """
     if not is_exact(analyzer):
         return []

@@ -50,13 +50,15 @@ def name_shares(
 ) -> NDArray[np.float64]:
     """Return for each chunk s · (1 + s): s is the idf of the query's names that it has, by that of the query's content.
 
-    What is written of parts counts twice, since its parts are terms of the query, too, which other chunks have. The
+    What is written of parts counts twice, since its parts are terms of the query, too, which other chunks have. So does
+    what a row, a heading, an item or the title begins with or names: other chunks mention it, this one is about it. The
     square is for a chunk that only the keyword lane has, as of a table or an advisory among thousands: with most of the
     content it stands before one that is first in both lanes without it.
     """
     shares = np.zeros(len(chunks))
     names, total = _weighed_names(index, query, params)
-    for weight, has in zip(names.values(), index.having([*names], chunks, params), strict=True):
+    having = index.having([*names, *map(analysis.subject, names)], chunks, params)
+    for weight, has in zip([*names.values()] * 2, having, strict=True):
         shares += weight * has
     if names:
         shares /= total

@@ -73,6 +73,8 @@ ODD = (
     *("C:\\Users\\me/path\\to.txt a\\b_c", "user@example.com https://example.com/a/b?c=d&e=f_g", "x\u200dy"),
     *(f"{'a' * 30}_{'b' * size}" for size in (8, 9, 10)),
     *("F# c# C++ x++ i++; c++11 .net .NETCore asp.net", "v1 v2.0 V3.1.4 vfoo_bar v.1", "std::vector<int> a::b ::x"),
+    "--code (--dry-run) `--no-x`=1 a--b <!--c --d_e ---f --g- --üb",
+    "| `max_tokens` | 5 |\n# Keys\n- **--code** hex\n> **Note:** x\n####x\n* maxRetries = 3\n|日本|\n+ ab: c\n- [x](y)",
     *("snake_case_name camelCaseName PascalCase SCREAMING_SNAKE", "ABCdef ABCDef aB ŁódźFoo éCole getÉtat"),
     *("e\u0301cole e\u0301-1 cafe\u0301", "\u0301abc", "שָׁלוֹם עולם א\u0301", "العَرَبِيَّة", "ﷺ", "𝐁𝐨𝐥𝐝 𝟏𝟐"),
     *("2024-01-31T10:20:30Z $1,234.50 €9.99 50% a+b=2 c+1", "\U0001f600 smile ☺️ 1️⃣", "naïveTest_1 café_2 a,b,c"),

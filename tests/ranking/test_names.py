@@ -142,6 +142,34 @@ def test_a_word_in_camel_case_is_a_name_whatever_its_parts_are(tmp_path: Path) -
     assert {first(workspace, wording.format("rejectStatusCode")) for wording in WORDINGS} == {"options.md"}
 
 
+def test_an_option_is_a_name_whatever_its_word_is(tmp_path: Path) -> None:
+    workspace = make_workspace(tmp_path, documents={})
+    for n in range(20):
+        write_document(workspace, f"code{n}.md", f"# Code {n}\n\nThe code of a page, and what this code returns.\n")
+    write_document(workspace, "runner.md", f"# Runner\n\n{'It runs a state test. ' * 30}\n\n| `--code` | hex |\n")
+    workspace.index()
+    assert {first(workspace, wording.format("--code")) for wording in WORDINGS} == {"runner.md"}
+
+
+def test_a_row_or_an_entry_about_a_name_is_before_those_that_mention_it(tmp_path: Path) -> None:
+    workspace = make_workspace(tmp_path, documents={})
+    for n in range(8):
+        text = "A client that sends commands without end is stopped by the count limit, see post_count_limit."
+        write_document(workspace, f"guide{n}.md", f"# Count limit of commands {n}\n\n{text} The keyno is then told.\n")
+    other = "".join(f"**other_setting_{n} (default: {n})**\n\nWhat the server does with mails.\n\n" for n in range(9))
+    write_document(
+        workspace, "manual.md", f"# All settings\n\n{other}**post_count_limit (default: 20)**\n\nA number.\n"
+    )
+    rows = "".join(f"| field{n} | text |\n" for n in range(9))
+    write_document(workspace, "fields.md", f"# Formats\n\n| Field | Kind |\n|---|---|\n{rows}| keyno | number |\n")
+    write_document(workspace, "clock.md", "# Receivers of TrueClock\n\nHow they are set up, and what they send.\n")
+    write_document(workspace, "list.md", f"# List\n\n| Driver | No. |\n|---|---|\n{rows}| TrueClock | 5 |\n")
+    workspace.index()
+    assert first(workspace, "what is TrueClock") == "clock.md"
+    assert {first(workspace, wording.format("post_count_limit")) for wording in WORDINGS} == {"manual.md"}
+    assert {first(workspace, asked) for asked in ("keyno", "keyno kind", "what is the kind of keyno")} == {"fields.md"}
+
+
 SILENT = HYBRID | {"abstain": {"enabled": True}}
 
 

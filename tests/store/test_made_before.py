@@ -66,11 +66,12 @@ def test_its_deployments_are_what_the_log_and_the_files_say(place: Workspace) ->
     ]
 
 
-def test_its_index_serves_without_being_built_again(place: Workspace) -> None:
-    (hit,) = run(place, "query", "key").json["hits"]
-    assert (hit["doc_id"], round(hit["bm25_score"], 3)) == ("faqs/rotate-key.md", 0.401)
-    report = run(place, "index").json
-    assert (report["unchanged"], report["added"], report["updated"]) == (2, 0, 0)
+def test_its_index_serves_until_the_one_of_the_present_analyzer_is_accepted(place: Workspace) -> None:
+    for _ in range(2):
+        (hit,) = run(place, "query", "key").json["hits"]
+        assert (hit["doc_id"], round(hit["bm25_score"], 3)) == ("faqs/rotate-key.md", 0.401)
+        report = run(place, "index").json
+        assert (report["waiting"], report["added"], report["updated"]) == (["kb"], 0, 0)
 
 
 def test_its_runs_requests_and_threads_are_found(place: Workspace) -> None:

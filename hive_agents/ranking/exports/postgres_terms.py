@@ -10,7 +10,14 @@ _JOINERS = r"U&'\200C\200D'"
 _HUMP = "'[a-z][A-Z]|[A-Z]{2}[a-z]{2}'"
 _PART = "'[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+'"
 _RUN = r"'[[:alnum:]]+(?:[._/:@,\\+-]+[[:alnum:]]+)+'"
-_SIGNED = r"'(?<![[:alnum:]])(?:[a-z](?:\+\+|#)|\.net)(?![[:alnum:]])'"
+_SIGNED = (
+    r"'(?<![[:alnum:]])(?:[a-z](?:\+\+|#)|\.net)(?![[:alnum:]])"
+    r"|(?<![[:alnum:]_!-])--[a-z\d][a-z\d-]{0,37}[a-z\d](?![[:alnum:]_-])'"
+)
+_SUBJECT = (
+    r"'^[ \t>]*(?:\|[ \t]*|#{1,6}[ \t]+|[*+-][ \t]+|(?=\*))[*`\\]*(-{0,2}[[:alnum:]][^\s|*`()]{0,39})"
+    r"(?:[*`]+|[ \t]*(?=[|(:=–—]|$))'"
+)
 
 _STEM = """DROP TEXT SEARCH DICTIONARY IF EXISTS hive.stem CASCADE;
 CREATE TEXT SEARCH DICTIONARY hive.stem (TEMPLATE = snowball, Language = {language});
@@ -65,7 +72,7 @@ END $hive$;
 
 """
 
-_EXACT = r"""-- Of a run such as foo_bar or CVE-2024-1234 what it is written together, and C++.
+_EXACT = r"""-- Of a run such as foo_bar or CVE-2024-1234 what it is written together, C++ and --dry-run.
 CREATE OR REPLACE FUNCTION hive.exact_writings(lowered text) RETURNS SETOF text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $hive$
   WITH run AS (
@@ -79,6 +86,16 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $hive$
   )
   SELECT hive.stemmed(regexp_replace(run, '^v(?=[0-9])', '')) FROM joined
   UNION ALL SELECT found[1] FROM regexp_matches(lowered, {signed}, 'g') AS found
+$hive$;
+
+-- What rows, headings and items are about, by what they begin with.
+CREATE OR REPLACE FUNCTION hive.subjects(lowered text) RETURNS SETOF text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $hive$
+  SELECT '=' || min(named) FROM regexp_matches(lowered, {subject}, 'gn') WITH ORDINALITY AS line(name, place),
+    LATERAL (SELECT written FROM hive.exact_writings(name[1]) AS written
+      UNION ALL SELECT part FROM hive.words(name[1]) AS word, hive.parts(word) AS part
+        WHERE NOT EXISTS (SELECT FROM hive.exact_writings(name[1]))) AS found(named)
+  GROUP BY place HAVING count(*) = 1
 $hive$;
 
 -- A word of Latin, Greek or Cyrillic letters without their accents, and its parts in camelCase.
@@ -119,6 +136,7 @@ _MORE = r"""  IF octet_length(body) > length(body) OR body ~ {hump} THEN
       WHERE octet_length(word) > length(word) OR word ~ {hump};
   END IF;
   RETURN QUERY SELECT written FROM hive.exact_writings(lowered) AS written;
+  RETURN QUERY SELECT about FROM hive.subjects(lowered) AS about;
 """
 
 
@@ -139,6 +157,7 @@ def terms_sql(analyzer: str) -> str:
         "part": _PART,
         "run": _RUN,
         "signed": _SIGNED,
+        "subject": _SUBJECT,
     }
     words = _WORDS.format(
         dictionary=_STEM.format(language=language) if stemmed else "",
