@@ -21,6 +21,7 @@ from hive_agents.copilot.plan import (
     RouterDecision,
     SearchStrategy,
 )
+from hive_agents.copilot.reading import demands_on
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
 from hive_agents.documents import iso_date, keyword_text
 from hive_agents.models import Chain, Message, ModelError, prompts
@@ -211,8 +212,10 @@ def _filters(demand: DocumentFilter, vocabulary: Vocabulary) -> list[DocumentFil
         raise PlanFault(f'no field is called "{one_line(demand.field, MAX_LABEL)}"')
     if not demand.values or len(demand.values) > MAX_VALUES:
         raise PlanFault(f"{demand.field}: {len(demand.values)} values")
-    if demand.op in ("in", "not_in"):
+    if demand.op in ("in", "not_in") or (demand.op == "eq" and demand.field in vocabulary.joined):
         values = list(dict.fromkeys(_known(each, words, demand.field) for each in demand.values))
+        if demand.field in vocabulary.joined:
+            return demands_on(vocabulary, demand.field, values, excluded=demand.op == "not_in")
         return [demand.model_copy(update={"value": values})]
     if len(demand.values) != 1:
         raise PlanFault(f"{demand.field}: {demand.op} takes one value")

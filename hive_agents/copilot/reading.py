@@ -366,13 +366,21 @@ def _merged(filters: list[DocumentFilter], s: Sentence) -> list[DocumentFilter]:
         excluded = _values_of(of_field, "not_in")
         wanted = [value for value in _values_of(of_field, "in") if value not in excluded]
         for values in [[value] for value in wanted] if name in both else [wanted] if wanted else []:
-            op: Operator = "either" if name in vocabulary.joined else "in" if len(values) > 1 else "eq"
-            merged.append(DocumentFilter(field=name, op=op, value=values[0] if op == "eq" else values))
-        for one in vocabulary.joined.get(name, [name]) if excluded else ():
-            merged.append(DocumentFilter(field=one, op="not_in", value=excluded))
+            merged += demands_on(vocabulary, name, values)
+        merged += demands_on(vocabulary, name, excluded, excluded=True) if excluded else []
         rest = [demand for demand in of_field if demand.op not in ("in", "not_in")]
         merged += [demand for n, demand in enumerate(rest) if demand not in rest[:n]]
     return merged
+
+
+def demands_on(
+    vocabulary: Vocabulary, name: str, values: list[FilterValue], *, excluded: bool = False
+) -> list[DocumentFilter]:
+    """Return the filters of documents that have one of these values in a field or one called alike, or none of them."""
+    if excluded:
+        return [DocumentFilter(field=one, op="not_in", value=values) for one in vocabulary.joined.get(name, [name])]
+    op: Operator = "either" if name in vocabulary.joined else "in" if len(values) > 1 else "eq"
+    return [DocumentFilter(field=name, op=op, value=values[0] if op == "eq" else values)]
 
 
 def _values_of(filters: list[DocumentFilter], op: Operator) -> list[FilterValue]:

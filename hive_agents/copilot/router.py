@@ -322,7 +322,8 @@ def _still_known(filters: Sequence[DocumentFilter], vocabulary: Vocabulary, read
     """Return the filters whose values are still known, and those on the reader, dates, numbers and booleans."""
     kept = []
     for demand in filters:
-        field = vocabulary.fields.get(demand.field)
+        first = next((one for one, alike in vocabulary.joined.items() if demand.field in alike), demand.field)
+        field = vocabulary.fields.get(first)
         if field is None:
             continue
         of_reader = role_of(demand.field) == "person" and demand.values == (reader,)

@@ -12,7 +12,7 @@ from hive_agents import Workspace
 from hive_agents.copilot.figures import TitledRow, cell_in, tallied
 from hive_agents.copilot.language import in_english
 from hive_agents.copilot.plan import FieldTally, SearchStrategy, described
-from hive_agents.copilot.router import route
+from hive_agents.copilot.router import reread, route
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
 from hive_agents.documents import Collection
 from tests.conftest import make_workspace
@@ -100,6 +100,8 @@ def test_figures_of_groups_are_over_the_rows_that_the_message_names(
     "text",
     [
         "how many maintainers have more than one package",
+        "how many packages conflict with games",
+        "packages that compete with Mei Lin",
         "top 5 maintainers by mood",
         "top 5 tips for maintainers",
         "packages by mood and section",
@@ -207,3 +209,15 @@ def test_a_folder_is_not_joined_with_a_field_called_alike() -> None:
     values = {"category": [("posts", 3)], "categories": [("Food", 2), ("Art", 1)]}
     kb = Vocabulary.of(Collection.model_validate({"name": "kb", "fields": fields}), lambda name: values[name])
     assert (list(kb.fields), kb.joined) == (["category", "categories"], {})
+
+
+def test_a_follow_up_keeps_what_is_excluded_of_all_fields_called_alike() -> None:
+    fields = {
+        "author": FieldWords("keyword", ("Ada Berg", "Mei Lin")),
+        "state": FieldWords("keyword", ("draft", "final")),
+    }
+    joined = {"author": ["author", "authors"]}
+    kb = Vocabulary(fields, noun="book", folders=frozenset({"book"}), joined=joined, several=frozenset({"author"}))
+    history = reread(["books not by Ada Berg"], kb, reader="mei", today=TODAY)
+    found = route("only drafts", kb, reader="mei", today=TODAY, history=history).decision.filters
+    assert described(found) == "author not Ada Berg, authors not Ada Berg, state draft"

@@ -212,3 +212,17 @@ def test_what_the_router_decides_passes_the_same_check(file: str, vocabulary: Vo
         decided = routed(row, vocabulary, reader)
         plan = Plan(steps=[decided.decision])
         assert checked(plan, vocabulary, text=row["text"], doc_id=decided.doc_id) == decided, row["id"]
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "found"),
+    [
+        ("eq", "MEI", [("author", "either", ["mei"])]),
+        ("in", ["mei", "sam"], [("author", "either", ["mei", "sam"])]),
+        ("not_in", ["mei"], [("author", "not_in", ["mei"]), ("authors", "not_in", ["mei"])]),
+    ],
+)
+def test_a_filter_of_a_model_is_over_all_fields_called_alike(op: str, value: Any, found: list[Any]) -> None:
+    kb = Vocabulary({"author": FieldWords("keyword", ("mei", "sam"))}, joined={"author": ["author", "authors"]})
+    asked = Plan.model_validate({"steps": [step(filters=[where("author", value, op)], search_value="lamps")]})
+    assert filters(checked(asked, kb, text="lamps").decision) == found
