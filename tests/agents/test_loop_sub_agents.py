@@ -314,3 +314,22 @@ def test_a_sub_agents_own_policy_allows_no_more_than_that_of_its_parent(place: W
     model = by_role([[to("checker")], ITEMS], [[("look", {"n": 9}), ("look", {"n": 1})], [sets("verdict", "holds")]])
     assert start(place, found, model, {"topic": "bees"}, tools=registry).go()["status"] == "done"
     assert called == [1]
+
+
+async def test_a_sub_agent_asks_the_model_of_its_own_file(place: Workspace) -> None:
+    def script(file: str, *turns: tuple[str, dict[str, Any]]) -> str:
+        lines = [json.dumps({"tool_calls": [{"name": name, "args": args}]}) for name, args in turns]
+        (place.root / file).write_text("\n".join(lines), encoding="utf-8")
+        return f"scripted:{file}"
+
+    helper = agent_json(node("find", output_keys=["found"]), id="helper")
+    model = script("helper.jsonl", ("set_output", {"key": "found", "value": "by its own"}))
+    write_json(place, "agents/helper.json", helper | {"model": model})
+    script("main.jsonl", to("helper"), ("set_output", {"key": "items", "value": [1]}))
+    (place.root / "hive.toml").write_text('[models]\nembedding = "none"\nchat = ["scripted:main.jsonl"]\n')
+    main = agent(node("collect", output_keys=["items"], sub_agents=["helper"]))
+    run = AgentRun.start(Workspace(place.root), main, {})
+    result = await run.work()
+    assert result["outputs"] == {"items": [1]}
+    (told,) = events(place, run, "subagent.completed")
+    assert told.payload["status"] == "completed"
