@@ -359,7 +359,7 @@ async def begin(request: Request) -> Response:
         kept["next"] = wanted if is_local(wanted) else "/"
         begun = await run_in_threadpool(logins.begin_sign_in, request.app.state.host.workspace, kept)
     except HiveError as error:
-        return _failed(request, error)
+        return await run_in_threadpool(_failed, request, error)
     response = RedirectResponse(where, 303, headers=HEADERS)
     # Lax: the provider's site sends the browser back, and with Strict the cookie would stay behind.
     response.set_cookie(
@@ -387,9 +387,9 @@ async def back(request: Request) -> Response:
             raise refused("another provider sent the browser back")
         session = (await provider.came_back(sent["code"], kept["back"], kept["nonce"], kept["verifier"])).text
     except HiveError as error:
-        return _failed(request, error)
+        return await run_in_threadpool(_failed, request, error)
     # No redirect: a browser that comes from another site would follow it without the session, which is Strict.
-    response = rendered(request, "onward.html", {"next": kept["next"]})
+    response = await run_in_threadpool(rendered, request, "onward.html", {"next": kept["next"]})
     response.set_cookie(
         COOKIE,
         session,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from hive_agents.server.pages import entrance
+from hive_agents.server.pages.entrance import PARTS
 from tests.server.loops import work_on_this_thread
 from tests.server.serving import bearer, sample, served
 
@@ -117,3 +120,32 @@ async def test_the_longest_that_a_route_allows_holds_up_nobody_and_one_more_is_r
     else:
         assert {name for name, found in statuses.items() if min(found) < 300} >= TAKEN
     assert len(statuses) > 40
+
+
+PAGES = [view for part in PARTS for view in part.pages.views]
+SOURCES = Path(entrance.__file__).parent.glob("*.py")
+FIELDS = {name for path in SOURCES for name in re.findall(r"(?:sent|get)\(\"(\w+)\"", path.read_text(encoding="utf-8"))}
+"""What any page reads of a form or a query."""
+BOUNDED = {f"hive_agents.base.files.lengths.{name}" for name in ("_characters", "_spelled_out")}
+"""What looks at the length of a question that its page has cut."""
+
+
+async def test_the_longest_form_and_query_of_a_page_hold_up_nobody(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    text = WORDS * (place.settings.server.body_bytes // len(FIELDS) // len(WORDS) - 1)
+    statuses = set()
+    async with served(place, roles=("http",)) as client:
+        who = bearer(place, "root", "reader", "operator", "approver", "admin")
+        for view in PAGES:
+            path = re.sub(r"\{\w+(:path)?\}", "k" * 250, view.path)
+            sent: dict[str, Any] = {"params": dict.fromkeys(sorted(FIELDS), text[: 60_000 // len(FIELDS)])}
+            if view.method == "POST":
+                sent = {"data": dict.fromkeys(sorted(FIELDS), text)}
+            with work_on_this_thread() as called:
+                answer, health = await asyncio.gather(
+                    client.request(view.method, path, headers=who, **sent), client.get("/healthz")
+                )
+            assert (health.status_code, called - BOUNDED) == (200, set()), (view.method, path)
+            assert answer.status_code < 500, (view.method, path)
+            statuses.add(answer.status_code)
+    assert statuses >= {200, 404}

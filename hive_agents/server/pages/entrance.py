@@ -45,9 +45,9 @@ async def sign_in(request: Request) -> Response:
         try:
             return await account.login(request)
         except HiveError as error:
-            return _form(request, "/", error.diagnostics, 401)
+            return await run_in_threadpool(_form, request, "/", error.diagnostics, 401)
     wanted = request.query_params.get("next", "/")
-    return _form(request, wanted if is_local(wanted) else "/")
+    return await run_in_threadpool(_form, request, wanted if is_local(wanted) else "/")
 
 
 def _form(request: Request, then: str, diagnostics: Sequence[Diagnostic] = (), status: int = 200) -> Response:

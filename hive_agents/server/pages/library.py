@@ -52,7 +52,7 @@ async def tried(call: Call) -> dict[str, Any]:
         return {"results": [], "question": "", "notice": None}
     found = await copilot.query(call, copilot.SearchRequest(query=question))
     best = [next((one.marked for one in each.windows if one.best), each.excerpt) for each in found.results]
-    results = list(zip(found.results, map(blocks, best), strict=True))
+    results = await call.in_thread(lambda: list(zip(found.results, map(blocks, best), strict=True)))
     return {"results": results, "question": question, "notice": found.notice}
 
 

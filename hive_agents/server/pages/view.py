@@ -79,16 +79,19 @@ class PageView:
                 request.state.sent = await run_in_threadpool(fields, media, body)  # of anybody, and may be long
             call = await run_in_threadpool(Call, request)
             await run_in_threadpool(call.admit, self.roles)
-            parameters = dict(request.path_params)
-            if inspect.iscoroutinefunction(self.show):
-                context = await self.show(call, **parameters)
-            else:
-                context = await call.in_thread(self.show, call, **parameters)
+            show = partial(self.show, call, **request.path_params)
+            if not inspect.iscoroutinefunction(self.show):
+                return await call.in_thread(self._answer, call, show)
+            context = await show()
             if isinstance(context, Response):
                 return context
-            return await call.in_thread(rendered, request, self.template, context, call)
+            return await call.in_thread(self._answer, call, lambda: context)
         except HiveError as error:
-            return _refused(request, error, call)
+            return await run_in_threadpool(_refused, request, error, call)
+
+    def _answer(self, call: Call, show: Callable[[], Any]) -> Response:
+        context = show()
+        return context if isinstance(context, Response) else rendered(call.request, self.template, context, call)
 
 
 class Pages:
