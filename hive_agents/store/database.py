@@ -217,7 +217,7 @@ class connected(Generic[C]):
         place = self._place
         joined = _local.together
         self._joined = joined is not None and joined.place == place
-        if joined is not None and joined.place == place:
+        if joined is not None and self._joined:
             self.pooled = joined.pooled
             joined.pooled.connection.row_factory = sqlite3.Row if self._rows else None
             return cast(C, joined.pooled.connection)
