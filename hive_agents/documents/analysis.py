@@ -175,6 +175,11 @@ def terms(text: str, analyzer: str = DEFAULT_LANGUAGE) -> list[str]:
     return [*found, *_other_writings(text, language), *exact_writings(text, analyzer), *_subjects(text, analyzer)]
 
 
+def title_terms(title: str, analyzer: str) -> list[str]:
+    """Return the index terms of a title; a document is about what its title names by its form."""
+    return [*terms(title, analyzer), *map(subject, sorted(whole_writings(title, analyzer)))]
+
+
 def subject(term: str) -> str:
     """Return the term of texts with a row, a heading or an item that begins with what a term names, and is about it.
 

@@ -523,7 +523,7 @@ def _too_many_chunks(doc_id: str) -> Diagnostic:
 def _indexed(
     document: Document, chunks: Sequence[chunking.Chunk], vocabulary: TermVocabulary, language: str
 ) -> IndexedDocument:
-    rows, title = [], document.title or _name(document.doc_id)
+    rows = []
     for chunk in chunks:
         tokens = vocabulary.numbers([*terms(" ".join(chunk.ancestors), language), *terms(chunk.searched, language)])
         hashed = embedding_cache.text_hash(chunk.embedded(document.title))
@@ -534,9 +534,7 @@ def _indexed(
         document.title,
         json.dumps(document.metadata, ensure_ascii=False),
         json.dumps(document.front_matter, ensure_ascii=False),
-        vocabulary.numbers(
-            [*terms(title, language), *map(analysis.subject, sorted(analysis.whole_writings(title, language)))]
-        ),
+        vocabulary.numbers(analysis.title_terms(document.title or _name(document.doc_id), language)),
         rows,
     )
 
