@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import Principal
 from hive_agents.agents import changes_since, stricter
 from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
@@ -15,7 +17,9 @@ from hive_agents.base import Busy
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.agents.loops import agent, asked, decide, events, said, sets, start, words
 from tests.agents.test_before_the_deed import DONE, Desk, refund
+from tests.people import token_of
 from tests.sample import hive
+from tests.server.serving import served
 
 ASK = [{"match": "*", "decision": "ask"}]
 ALLOW = [{"match": "*", "decision": "allow"}]
@@ -208,6 +212,21 @@ def test_the_terminal_shows_what_changed_since_a_request_was_filed(place: Worksp
     assert changed[0] == "policy of issue_refund: ask → deny"
     assert changed[1].startswith("constraint no_refunds added: tool != 'issue_refund'")
     assert "since this was asked: policy of issue_refund: ask → deny; constraint no_refunds added" in text
+
+
+async def test_the_pages_and_the_api_show_what_changed_since_a_request_was_filed(place: Workspace) -> None:
+    run = refunding(place, Desk(), [refund(5)], DONE)
+    (request,) = asked(place, await asyncio.to_thread(run.go))
+    told = "policy of issue_refund: ask → deny"
+    async with served(place, roles=("http",)) as client:
+        ann = Principal("acme", "ann", frozenset(), frozenset({"admin"}))
+        who = {"Authorization": f"Bearer {token_of(place, ann)}"}
+        pages = ("/approvals", f"/approvals/{request.id}")
+        assert [told in (await client.get(path, headers=who)).text for path in pages] == [False, False]
+        serves(place, DENY)
+        shown = (await client.get(f"/api/approvals/{request.id}", headers=who)).json()["request"]
+        assert shown["changed"] == [told]
+        assert [told in (await client.get(path, headers=who)).text for path in pages] == [True, True]
 
 
 def test_requests_of_others_have_no_changes(place: Workspace) -> None:
