@@ -14,7 +14,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from hive_agents.copilot import CopilotContext, TurnSession, finalize, steps
+from hive_agents.copilot import CopilotContext, TurnSession, reply, steps
 
 
 class WorkerState(TypedDict, total=False):
@@ -35,7 +35,7 @@ class WorkerState(TypedDict, total=False):
 Update = dict[str, Any]
 Step = Callable[[TurnSession, WorkerState], Awaitable[Update]]
 
-STEPS: tuple[Step, ...] = (steps.rewrite, steps.route, steps.retrieve, steps.rerank, steps.permission_gate, finalize)
+STEPS = (steps.rewrite, steps.route, steps.retrieve, steps.rerank, steps.permission_gate, reply.finalize)
 
 
 def node(step: Step) -> Any:

@@ -1,6 +1,7 @@
 from . import (
     feedback as feedback,
     receipt as receipt,
+    reply as reply,
     steps as steps,
 )
 from .chat import (
@@ -26,7 +27,6 @@ from .query import (
 )
 from .reply import (
     LIMITED as LIMITED,
-    finalize as finalize,
     told_before as told_before,
 )
 from .roles import (

@@ -324,7 +324,8 @@ def test_a_module_beside_the_user_is_never_imported_by_a_reader(tmp_path: Path) 
     (tmp_path / "a.html").write_text("<html><body><p>text</p></body></html>")
     program = (
         f"import sys; sys.path[:0] = [{str(ROOT)!r}]; sys.path.remove('')\n"
-        "from pathlib import Path\nfrom hive_agents.readers import convert\nprint(convert(Path('a.html')).markdown)"
+        "from pathlib import Path\nfrom hive_agents.readers.conversion import convert\n"
+        "print(convert(Path('a.html')).markdown)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout.strip() == "text"

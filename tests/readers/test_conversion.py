@@ -287,7 +287,7 @@ def test_a_missing_extra_names_the_command_that_installs_it(report_pdf: Path, tm
     (tmp_path / "pypdfium2.py").write_text("raise ModuleNotFoundError('No module', name='pypdfium2')")
     program = (
         f"import sys, pathlib; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "from hive_agents.readers import convert, ImportFailure\n"
+        "from hive_agents.readers import ImportFailure\nfrom hive_agents.readers.conversion import convert\n"
         "try: convert(pathlib.Path(sys.argv[1]))\n"
         "except ImportFailure as failure: print(failure)"
     )
