@@ -29,11 +29,6 @@ class SearchBudget:
         self._started = time.monotonic()
 
     @property
-    def remaining(self) -> int:
-        """The number of configs that may still be measured."""
-        return max(self.max_evaluations - self.evaluations, 0)
-
-    @property
     def seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self._started
 

@@ -43,7 +43,6 @@ class FormEntry:
     left: float
     bottom: float
     top: float
-    is_mark: bool = False
 
     @property
     def middle(self) -> float:
@@ -65,7 +64,7 @@ def _entries(page: pypdfium2.PdfPage, left_out: Counter[str], room: PrintedRoom)
             if kind == pdfium.FPDF_ANNOT_LINK:
                 continue
             is_field = kind == pdfium.FPDF_ANNOT_WIDGET and page.formenv is not None
-            text, is_mark = _widget(page.formenv, annotation, left_out) if is_field else (_contents(annotation), False)
+            text = _widget(page.formenv, annotation, left_out) if is_field else _contents(annotation)
             room.take(len(text))
             if not is_field and kind != pdfium.FPDF_ANNOT_FREETEXT:
                 left_out["comments"] += bool(text.strip())
@@ -74,25 +73,25 @@ def _entries(page: pypdfium2.PdfPage, left_out: Counter[str], room: PrintedRoom)
                 box = pdfium.FS_RECTF()
                 pdfium.FPDFAnnot_GetRect(annotation, box)
                 low, high = sorted((box.bottom, box.top))
-                yield FormEntry(" ".join(text.split()), box.left, low, high, is_mark)
+                yield FormEntry(" ".join(text.split()), box.left, low, high)
         finally:
             pdfium.FPDFPage_CloseAnnot(annotation)
 
 
-def _widget(form: pypdfium2.PdfFormEnv, annotation: object, left_out: Counter[str]) -> tuple[str, bool]:
+def _widget(form: pypdfium2.PdfFormEnv, annotation: object, left_out: Counter[str]) -> str:
     kind = pdfium.FPDFAnnot_GetFormFieldType(form, annotation)
     if kind in (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON):
-        return ("[x]" if pdfium.FPDFAnnot_IsChecked(form, annotation) else "[ ]"), True
+        return "[x]" if pdfium.FPDFAnnot_IsChecked(form, annotation) else "[ ]"
     if kind == pdfium.FPDF_FORMFIELD_LISTBOX:
         options = range(max(pdfium.FPDFAnnot_GetOptionCount(form, annotation), 0))
         chosen = [at for at in options if pdfium.FPDFAnnot_IsOptionSelected(form, annotation, at)]
         left_out["options that aren't chosen"] += len(options) - len(chosen)
-        return ", ".join(_text(pdfium.FPDFAnnot_GetOptionLabel, form, annotation, at) for at in chosen), False
+        return ", ".join(_text(pdfium.FPDFAnnot_GetOptionLabel, form, annotation, at) for at in chosen)
     if kind == pdfium.FPDF_FORMFIELD_COMBOBOX or (
         kind == pdfium.FPDF_FORMFIELD_TEXTFIELD and not pdfium.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD
     ):
-        return _text(pdfium.FPDFAnnot_GetFormFieldValue, form, annotation), False
-    return "", False
+        return _text(pdfium.FPDFAnnot_GetFormFieldValue, form, annotation)
+    return ""
 
 
 def _contents(annotation: object) -> str:
