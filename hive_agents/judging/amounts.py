@@ -6,14 +6,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
 from unicodedata import numeric
 
 CODE = re.compile(r"\b(?=[\w./+-]{0,60}\d)(?=[\w./+-]{0,60}[A-Za-z])\w+(?:[-_./+]\w+)*")
 VERSION = re.compile(r"\bv\d+(?:\.\d+)*\b|\b\d+(?:\.\d+){2,}\b")
-_CLOCK = re.compile(r"\b(\d{1,2})(?::(\d{2}))?\s?([ap])\.?m\b|\b(\d{1,2}):(\d{2})\b", re.I)
+_CLOCK = re.compile(r"\b(\d{1,2})(?:[:.](\d{2}))?\s?([ap])\.?m\b|\b(\d{1,2}):(\d{2})\b", re.I)
 
 _PAST = re.compile(r"\b(?:a )?(half|quarter|five|ten|twenty) (past|to) (\d{1,2}|[a-z]{3,6})\b(?= |[.,;]|$)", re.I)
+
+_OCLOCK = re.compile(
+    r"\b(\d{1,2}|[a-z]{3,6}) (?:o['’]clock\b|in the (morning|afternoon|evening)\b)|\b(noon|midnight)\b", re.I
+)
 
 _SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 _SMALL += " seventeen eighteen nineteen"
@@ -39,18 +42,18 @@ NUMBER_WORDS = {
                (*range(2, 13), 20.0, 30.0, 100.0, 1.0, 2.0, 3.0, *[0.5] * 4, 0.25, 2.0), strict=True)),
 }  # fmt: skip
 ORDINALS = tuple("first second third fourth fifth sixth seventh eighth ninth tenth".split())
-_VAGUE = frozenset("one half quarter double both once hundred thousand million billion einmal halb halbe halben halber"
-                   " viertel doppelt hundert".split())  # fmt: skip
+_VAGUE = frozenset("zero one half quarter double both once hundred thousand million billion einmal halb halbe halben"
+                   " halber viertel doppelt hundert".split())  # fmt: skip
 """Number words that often count nothing: they speak for a claim and never against it."""
 
 UNITS: dict[str, tuple[str, float]] = {}
 for _dimension, _names in {
     "time": "s=1 sec=1 second=1 min=60 minute=60 h=3600 hr=3600 hour=3600 day=86400 d=86400 week=604800 month=2629800"
     " quarter=7889400 year=31557600 ms=0.001 millisecond=0.001 tag=86400 woche=604800 monat=2629800 jahr=31557600"
-    " stunde=3600 sekunde=1 jähr=31557600 wöch=604800 täg=86400 stünd=3600 minüt=60",
+    " stunde=3600 sekunde=1 jähr=31557600 wöch=604800 täg=86400 stünd=3600 minüt=60 fortnight=1209600",
     "length": "mm=0.001 cm=0.01 m=1 km=1000 metre=1 meter=1 inch=0.0254 ft=0.3048 µm=1e-6"
     " nm=1e-9 mile=1609.34 foot=0.3048 feet=0.3048",
-    "mass": "mg=1e-6 g=0.001 kg=1 t=1000 gram=0.001 gramm=0.001 tonne=1000 lb=0.4536 µg=1e-9",
+    "mass": "mg=1e-6 g=0.001 kg=1 t=1000 oz=0.02835 ounce=0.02835 gram=0.001 gramm=0.001 tonne=1000 lb=0.4536 µg=1e-9",
     "volume": "ml=0.001 l=1 litre=1 liter=1 µl=1e-6 cup=0.2366 tablespoon=0.01479 tbsp=0.01479 teaspoon=0.00493"
     " tsp=0.00493 pint=0.4732 gallon=3.785",
     "temperature": "°c=1 celsius=1",
@@ -61,13 +64,15 @@ for _dimension, _names in {
     "crowns": "crown=1 krone=1 krona=1",
     "dollars": "$=1 usd=1 dollar=1",
     "bytes": "byte=1 kb=1e3 mb=1e6 gb=1e9 tb=1e12 kib=1024 mib=1048576 gib=1073741824",
-    "pressure": "bar=1e5 mbar=100 pa=1 kpa=1000 mpa=1e6 psi=6894.76",
+    "pressure": "bar=1e5 mbar=100 pa=1 hpa=100 kpa=1000 mpa=1e6 psi=6894.76",
     "power": "w=1 kw=1000 mw=1e6 watt=1 kilowatt=1000",
     "voltage": "v=1 mv=0.001 kv=1000 volt=1",
+    "charge": "ah=1 mah=0.001",
+    "torque": "n·m=1 n.m=1",
     "current": "a=1 ma=0.001 µa=1e-6 amp=1 ampere=1 milliamp=0.001 microamp=1e-6",
     "resistance": "ω=1 kω=1e3 mω=1e6 ohm=1 kohm=1e3 kilohm=1e3 megohm=1e6",
     "energy": "j=1 kj=1e3 wh=3600 kwh=3.6e6 kcal=4184",
-    "rate": "kbit/s=1e3 mbit/s=1e6 gbit/s=1e9",
+    "rate": "kbit/s=1e3 mbit/s=1e6 gbit/s=1e9 kbps=1e3 mbps=1e6 gbps=1e9",
     "frequency": "hz=1 hertz=1 khz=1e3 mhz=1e6 ghz=1e9 rpm=0.0166667",
     "speed": "km/h=1 mph=1.609",
 }.items():
@@ -102,6 +107,7 @@ _DATES = (
     re.compile(rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of )?(?P<n>{MONTH})\b\.?,?(?:\s+(?P<y>\d{{4}}))?", re.I),
     re.compile(rf"\b(?P<n>{MONTH})\b\.?\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d)(?:,?\s+(?P<y>\d{{4}}))?", re.I),
     re.compile(r"(?<![\d.])(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?P<y>\d{4})\b(?!\.\d)"),
+    re.compile(r"\b(?P<d>0[1-9]|[12]\d|3[01])[-/](?P<m>0?[1-9]|1[0-2])[-/](?P<y>(?:20|(?=\d\d\b))\d\d)\b(?!-)"),
     re.compile(r"\b(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>\d{4})\b"),
     re.compile(rf"\b(?P<n>{MONTH})\b\.?\s+(?P<y>\d{{4}})\b", re.I),
 )
@@ -163,7 +169,7 @@ def without_times(text: str) -> str:
     """Return the text without its dates and times of day, whose numbers count nothing."""
     for pattern in _DATES:
         text = pattern.sub(lambda found: found[0] if _is_verb(found) else " ; ", text)
-    return _CLOCK.sub(" ; ", _PAST.sub(" ; ", text))
+    return _CLOCK.sub(" ; ", _OCLOCK.sub(" ; ", _PAST.sub(" ; ", text)))
 
 
 def _is_verb(date: re.Match[str]) -> bool:
@@ -195,6 +201,11 @@ def clocks(text: str) -> dict[int, str]:
         part = {"half": 30, "quarter": 15}.get(said[1].casefold(), NUMBER_WORDS.get(said[1].casefold(), 0))
         hour = NUMBER_WORDS.get(said[3].casefold()) or float(said[3] if said[3].isdigit() else 0)
         found[int(60 * hour + (part if said[2].casefold() == "past" else -part))] = said[0]
+    for said in _OCLOCK.finditer(_PAST.sub(" ", text)):
+        hour = NUMBER_WORDS.get((said[1] or "").casefold()) or float(said[1] if (said[1] or "").isdigit() else 12)
+        half = 12 if said[2] and said[2].casefold() != "morning" and hour < 12 else 0
+        if said[3] or said[1].isdigit() or said[1].casefold() in NUMBER_WORDS:
+            found[int(60 * (hour + half))] = said[0]
     for clock in _CLOCK.finditer(text):
         hour, minute = int(clock[1] or clock[4]), int(clock[2] or clock[5] or 0)
         if clock[3]:
@@ -213,13 +224,16 @@ def _quantities(text: str) -> Iterator[Quantity]:
     text = _AND_A_HALF.sub(
         lambda found: str(NUMBER_WORDS.get(found[1].casefold(), found[1])).removesuffix(".0") + ".5", text
     )
+    text = re.sub(r"\bper cent\b", "percent", text)
     text = _DEGREES.sub(" °", _MIXED.sub(_as_decimal, text))
     text = _POWER.sub(lambda found: f"{found[2]}{'²' if found[1][0] in 'sSqQ' else '³'}", text)
     text = _LASTING.sub(r"\1 \2 ", text)
     text = _THOUSANDS.sub(lambda found: f"{float(found[1]) * 1000:g}", text)
     text = _FRACTION.sub(_as_share, _every_n(without_times(text)))
     codes = [found.span() for found in (*CODE.finditer(text), *VERSION.finditer(text)) if not is_measure(found[0])]
-    for found in re.finditer(r"(?P<pre>[€$£])?\s?(?P<n>[-+−]?\d+(?:[,  ]\d{3})*(?:\.\d+)?|(?<![^\s(=:])\.\d+)", text):
+    for found in re.finditer(
+        r"(?P<pre>[€$£])?\s?(?P<n>[-+−]?\d+(?:[,  ]\d{3})*(?:\.\d+)?|(?<![^\s(=:$€£])\.\d+)", text
+    ):
         start, end = found.span("n")
         start += found["n"][0] in "-−" and start > 0 and text[start - 1].isdigit()  # 80-100
         if re.search(r"\w\($", text[:start][-2:]):
@@ -231,7 +245,7 @@ def _quantities(text: str) -> Iterator[Quantity]:
         if (times := _TIMES.match(text, end)) is not None:
             number, end = number * NUMBER_WORDS[times[1].casefold()], times.end()
         yield Quantity(-number if sign else number, (found["pre"] or _unit_after(text, end)), text[start:end].strip())
-    words = list(re.finditer(r"[^\W\d_]+", text))
+    words = list(re.finditer(r"[^\W\d_]+", _AND_MORE.sub(" ", text)))
     place = 0
     while place < len(words):
         word = words[place][0].casefold()
@@ -264,6 +278,7 @@ def _quantities(text: str) -> Iterator[Quantity]:
             yield Quantity(0.5, _unit(found[1]), found[0], True)
 
 
+_AND_MORE = re.compile(rf"(?<=hundred) and(?= (?:{'|'.join(NUMBER_WORDS)})\b)", re.I)
 _POWER = re.compile(r"\b(square[ -]|cubic[ -]|sq\.? ?|quadrat|kubik)([^\W\d_]+?)s?\b", re.I)
 _LASTING = re.compile(r"\b(ein|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf)"
                       r"(monat|jähr|wöch|täg|stünd|minüt)(?:ig|lich)\w*", re.I)  # fmt: skip
@@ -286,74 +301,6 @@ def _as_share(found: re.Match[str]) -> str:
     return f"{100 * NUMBER_WORDS[found[1].casefold()] / _PARTS[found[2].casefold()]:g} %"
 
 
-_YEAR = re.compile(r"\b(?:1[5-9]|20)\d\d\b")
-_DAILY = re.compile(r"\b(?:total|in all|daily|(?:a|per|each) day|am Tag|täglich|insgesamt)\b")
-_TOTAL = re.compile(r"\b(?:total|altogether|together|in all|combined|sum|insgesamt|zusammen)\b")
-_REPEATED = re.compile(rf"\b(twice|thrice|(?:{'|'.join(NUMBER_WORDS)})(?= (?:times|equal|tablets|doses)\b))", re.I)
-_BOUND = re.compile(
-    r"\b(?:more|longer|over|above|exceed\w*|larger|later|at ?least|from|less|fewer|under|below|shorter|within|at ?most"
-    r"|up to|until|between|unter|über|ab|bis|mindestens|höchstens|mehr|weniger)(?: than| als| zu)? (?:[€$£]\s?)?$"
-)
-
-
-@lru_cache(maxsize=200)  # a claim is held against one sentence after the other
-def _told_as(amount: str, text: str) -> tuple[bool, bool]:
-    """Return whether a text tells an amount as a difference, and whether as that of one thing."""
-    number = re.escape(amount)
-    differs = re.search(rf"\b{number}\b \w* ?(?:more|less|fewer|\w{{3,}}er) than\b", text, re.I)
-    one = re.search(rf"\b(?:at|such as|an?) (?!(?:min|max)im)(?:(?:[^\W\d_]+ ){{1,2}}of )?[€$£]?{number}\b", text, re.I)
-    aged = re.search(rf"\b{number}(?:jährig|[ -]years?[ -]old)", text, re.I)
-    return differs is not None, one is not None or aged is not None
-
-
-def is_instance(quantity: Quantity, text: str, source: str) -> bool:
-    """Return whether an amount is of one thing that a bound in the source is about, a 60 MB file, of over 50 MB; or
-    what two of its amounts differ by."""
-    is_difference, is_one = _told_as(quantity.text, text)
-    if _follows(quantity, text, source) or _same_bound(quantity, text, source):
-        return True
-    if is_difference:
-        pairs = combinations(quantities(source)[:20], 2)
-        return any(abs(abs(a.value - b.value) - quantity.value) < 0.001 for a, b in pairs)
-    if not is_one:
-        return False
-    counted = re.search(rf"\ban? ([^\W\d_]{{3,}}) of {re.escape(quantity.text)}\b", text, re.I)  # a group of twelve
-    named = counted is not None and re.search(rf"\b{counted[1]}", source, re.I) is not None
-    others = [one for one in quantities(source) if one.dimension == quantity.dimension and (one.dimension or named)]
-    if counted is not None and not named:
-        return False
-    return any(_BOUND.search(source[: source.find(other.text)]) for other in others)
-
-
-def _follows(quantity: Quantity, text: str, source: str) -> bool:
-    """Return whether an amount is a ratio, a difference of years, a multiple or a sum of amounts in the source."""
-    if re.search(rf"\b{re.escape(quantity.text)} (?:times )?as \w+ ", text):  # twice as long
-        ratios = combinations([one.value for one in quantities(source)][:20], 2)
-        return any(
-            max(pair) == quantity.value * min(pair) or min(pair) == quantity.value * max(pair) for pair in ratios
-        )
-    parts = [one.value for one in quantities(source) if one.dimension == quantity.dimension and not one.vague][:9]
-    found: list[float] = []
-    if quantity.unit in ("year", "jahr"):
-        found += [abs(a - b) for a, b in combinations([int(one) for one in _YEAR.findall(source)[:9]], 2)]
-    if _DAILY.search(text):
-        found += [one * NUMBER_WORDS[times.casefold()] for one in parts for times in _REPEATED.findall(source)]
-    if _TOTAL.search(text):
-        found += map(sum, combinations(parts, 2))
-    return any(abs(one - quantity.value) < 0.001 for one in found)
-
-
-def _same_bound(quantity: Quantity, text: str, source: str) -> bool:
-    """Return whether a number bounds what the source bounds by the next one: three or more, and more than two."""
-    number = re.escape(quantity.text)
-    least = re.search(rf"\bat ?least {number}\b|\b{number} or more\b", text, re.I) is not None
-    if quantity.dimension or not (least or re.search(rf"\bmore than {number}\b", text, re.I)):
-        return False
-    beside = r"\bmore than %s\b" if least else r"\bat ?least %s\b|\b%s or more\b"
-    others = [one for one in quantities(source) if one.value == quantity.value + (-1 if least else 1)]
-    return any(re.search(beside.replace("%s", re.escape(one.text)), source, re.I) for one in others)
-
-
 def _every_n(text: str) -> str:
     """Return a text in which every second day is every 2 days."""
     return _EVERY_NTH.sub(lambda found: f"every {_NTH[found[1].casefold()]} ", text)
@@ -369,11 +316,13 @@ def is_measure(code: str) -> bool:
     """Return whether what looks like a code is a number with its unit: 30min, 5kg."""
     found = re.fullmatch(r"\d+(?:\.\d+)?([a-zµ%/]+)", code, re.I)
     measured = found is not None and (found[1] in "kK" or _unit(found[1]) != "")
+    ranged = re.fullmatch(r"[\d.]+[-–][\d.]+([a-zµ]+)|[\d.]+([a-zµ]+)(?:/[a-z]+)+", code, re.I)  # 4-10kW, 20mg/kg
+    measured = measured or (ranged is not None and _unit(ranged[1] or ranged[2]) != "")
     return measured or re.fullmatch(r"\d+(?:\.\d+)?[-/][a-z]+", code, re.I) is not None
 
 
 def _unit_after(text: str, end: int) -> str:
-    found = re.match(r"[\s\-]{0,2}(°\s?[CF]|[%€$£]|[^\W\d_]+(?:/[^\W\d_]+)?)", text[end : end + 24])
+    found = re.match(r"[\s\-]{0,2}(°\s?[CFcf]|[%€$£]|[^\W\d_]+(?:/[^\W\d_]+)?)", text[end : end + 24])
     if found is None:
         return ""
     per = re.match(r"([^\W\d_]+) per ([^\W\d_]+)", text[end : end + 40].lstrip())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -24,7 +24,6 @@ from hive_agents.judging.amounts import (
     Quantity,
     clocks,
     dates_in,
-    is_instance,
     is_measure,
     quantities,
     rates,
@@ -32,11 +31,11 @@ from hive_agents.judging.amounts import (
     without_rates,
     without_times,
 )
-from hive_agents.judging.clauses import numbered_nouns
+from hive_agents.judging.clauses import numbered_nouns, opposites
 from hive_agents.judging.german import is_german
 from hive_agents.judging.items import items_differ
 from hive_agents.judging.meaning import differences
-from hive_agents.judging.pairs import counts_differ
+from hive_agents.judging.pairs import is_told
 from hive_agents.judging.passages import (
     STOP,
     TOKEN,
@@ -87,7 +86,7 @@ def slips(claim: str, passages: Sequence[str]) -> list[Slip]:
     if bare(claim) in map(bare, source.sentences):
         return []  # it is quoted
     found = [*_dates(claim, source), *_numbers(claim, source), *_tokens(claim, source)]
-    for differ in (counts_differ, rows_differ, comparisons_differ, sections_differ, defaults_differ, items_differ):
+    for differ in (rows_differ, comparisons_differ, sections_differ, defaults_differ, items_differ):
         found += [Slip(*one) for one in differ(claim, source)]
     found += [*_keyed(claim, source), *_descriptions(claim, source), *_aligned(claim, source)]
     said = {slip.text for slip in found}
@@ -108,18 +107,15 @@ def _dates(claim: str, source: PassageText) -> Iterator[Slip]:
             yield Slip("date", date.text)
     times = clocks(source.text)
     for minutes, shown in clocks(claim).items():
-        if minutes not in times:
+        if minutes not in times and not (shown[-1].isalpha() and shown[-1] not in "mM" and minutes + 720 in times):
             yield Slip("date", shown)
     blank = without_times(claim)
     for word in re.findall(rf"\b(?:{MONTH})\b", blank, re.I):
         if word[0].isupper() and word.lower() not in ("mar", "jan", "sep", "may") and len(word) > 3:
             month = MONTHS[word.lower()]
             between = any(MONTHS[a.lower()] <= month <= MONTHS[b.lower()] for a, b in _SPAN.findall(source.text))
-            if (
-                not between
-                and not any(other.month == month for other in source.dates)
-                and word.casefold() not in source.tokens
-            ):
+            told = word.casefold() in source.tokens or any(other.month == month for other in source.dates)
+            if not told and not between:
                 yield Slip("date", word)
 
 
@@ -127,10 +123,15 @@ def _numbers(claim: str, source: PassageText) -> Iterator[Slip]:
     for mine in dict.fromkeys(quantities(claim)):
         if mine.vague or any(mine.same(other) for other in source.amounts):
             continue
+        alike = {one.unit for one in quantities(claim) if one.dimension} if mine.dimension is None else ()
+        if any(replace(mine, unit=unit).same(other) for unit in alike for other in source.amounts):
+            continue  # 50 cents instead of 25
+        if 1 < mine.value < 6 and mine.dimension is None and mine.text.isalpha() and not _counts(mine, claim, source):
+            continue  # two members, whose names the source lists
         bare = [other for other in source.amounts if other.value == mine.value]
         if "." in mine.text and re.search(rf"(?<![\w.]){re.escape(mine.text)}[a-z]\d", source.text):
             continue  # 9.0 of 9.0p1
-        if _instance(mine, claim, source) or any(
+        if is_told(mine, claim, source) or any(
             mine.text == count and abs(often - between) < 0.02 * between
             for count, between in times_per(claim)
             for often in rates(source.text)
@@ -139,8 +140,10 @@ def _numbers(claim: str, source: PassageText) -> Iterator[Slip]:
         yield Slip("unit" if bare else "number", mine.text)
 
 
-def _instance(one: Quantity, claim: str, source: PassageText) -> bool:
-    return any(is_instance(one, claim, sentence) for sentence in source.sentences)
+def _counts(one: Quantity, claim: str, source: PassageText) -> bool:
+    """Return whether the source counts what a number of the claim does."""
+    sort = _sort(one, claim)
+    return sort in ("", "tim") or any(_sort(other, source.text) == sort for other in source.amounts if not other.vague)
 
 
 def _tokens(claim: str, source: PassageText) -> Iterator[Slip]:
@@ -155,6 +158,7 @@ def _tokens(claim: str, source: PassageText) -> Iterator[Slip]:
         if digits and (is_measure(token) or not (any(map(str.isalpha, token)) or VERSION.fullmatch(token))):
             continue  # a number
         inner = any(sign.isupper() for sign in token[1:])
+        inner = inner or _PATH.fullmatch(token) is not None
         name = token[0].isupper() and not is_german(claim) and (first is None or found.start() != first.start())
         if not (digits or inner or name) or plain in source.tokens | MONTHS.keys() | spelled_out(claim, source):
             continue
@@ -175,6 +179,10 @@ def _tokens(claim: str, source: PassageText) -> Iterator[Slip]:
         if not digits and len(letters) > 3 and letters in squeezed:
             continue
         yield Slip("token", token)
+
+
+_PATH = re.compile(r"[a-z]{3,}(?:[._][a-z]{3,})+|[a-z]+(?:/[a-z.]+){2,}")
+"""An identifier, or a path, in small letters."""
 
 
 def _version(normal: str, source: PassageText) -> bool:
@@ -286,8 +294,8 @@ def _elsewhere(claim: str, source: PassageText) -> Iterator[Slip]:
     speaks of what the claim does, another stands in the same place."""
     spoken = [(part, _content(part)) for sentence in source.sentences if sentence.count("|") < 2
               for part in _PARTS.split(sentence)]  # fmt: skip
-    instances = {one.text for one in set(quantities(claim)) if _instance(one, claim, source)}
-    for kind, mine, in_part in _values(claim):
+    instances = {one.text for one in set(quantities(claim)) if is_told(one, claim, source)}
+    for mine, in_part in _values(claim):
         if mine in instances:
             continue
         words = _content(_own_part(claim, mine)) - _content(mine)
@@ -296,7 +304,7 @@ def _elsewhere(claim: str, source: PassageText) -> Iterator[Slip]:
             shared, theirs = len(words & content), in_part(part)
             (carriers if True in theirs else rivals if theirs else []).append(shared)
         if max(rivals) - max(carriers) >= 2 and 2 * max(rivals) >= len(words):
-            yield Slip(kind, mine)
+            yield Slip("row", mine)
 
 
 def _own_part(claim: str, value: str) -> str:
@@ -310,43 +318,31 @@ def _own_part(claim: str, value: str) -> str:
 _BESIDE = re.compile(r"[,;]\s+(?:and |but |while |whereas )?|\s(?:and|but|while|whereas)\s")
 
 
-def _values(claim: str) -> Iterator[tuple[str, str, Callable[[str], list[bool]]]]:
-    """Yield (kind, text, a function of a part: whether each value of the same sort in it is this one)."""
-    for mine in dict.fromkeys(quantities(claim)):
-        sort = _sort(mine, claim)
-        if not mine.vague and sort:
-            yield (
-                "row",
-                mine.text,
-                lambda part, mine=mine, sort=sort: [  # type: ignore[misc]
-                    mine.same(other)
-                    for other in quantities(part)
-                    if (mine.same(other) or not any(map(other.same, quantities(claim))))
-                    and (not other.vague or other.text.casefold() == "one")
-                    and (_sort(other, part) == sort or (mine.same(other) and not _sort(other, part)))
-                ],
-            )
+def _values(claim: str) -> Iterator[tuple[str, Callable[[str], list[bool]]]]:
+    """Yield (text, a function of a part: whether each value of the same sort in it is this one)."""
+    amounts = dict.fromkeys(one for one in quantities(claim) if not one.vague and _sort(one, claim))
+    yield from ((one.text, partial(_amounts_in, one, claim)) for one in amounts)
     codes = [found[0] for found in CODE.finditer(claim) if not is_measure(found[0]) and "_" not in found[0]]
-    shapes = [_shape(code) for code in codes]
-    for code in (code for code in codes if shapes.count(_shape(code)) == 1):  # of two, one is often the other's peer
-        yield (
-            "row",
-            code,
-            lambda part, code=code: [  # type: ignore[misc]
-                normal(other[0]) == normal(code) for other in CODE.finditer(part) if _shape(other[0]) == _shape(code)
-            ],
-        )
+    shapes = [_shape(code) for code in codes]  # of two codes of one shape, one is often the other's peer
+    yield from ((code, partial(_codes_in, code)) for code in codes if shapes.count(_shape(code)) == 1)
     for pattern in (_RELEASE, _IDENTIFIER) if is_german(claim) else (_RELEASE, _NAME, _IDENTIFIER):
-        for found in pattern.findall(claim):
-            if found.split()[0].casefold() in STOP | _OPENING:
-                continue
-            yield (
-                "row",
-                found,
-                lambda part, bare=found.removeprefix("v"), pattern=pattern: (  # type: ignore[misc]
-                    [True] if bare in part else [False] * len(pattern.findall(part))
-                ),
-            )
+        names = (found for found in pattern.findall(claim) if found.split()[0].casefold() not in STOP | _OPENING)
+        yield from ((name, partial(_names_in, name.removeprefix("v"), pattern)) for name in names)
+
+
+def _amounts_in(mine: Quantity, claim: str, part: str) -> list[bool]:
+    said, sort = quantities(claim), _sort(mine, claim)
+    counted = [one for one in quantities(part) if not one.vague or one.text.casefold() == "one"]
+    return [mine.same(one) for one in counted if (mine.same(one) or not any(map(one.same, said)))
+            and (_sort(one, part) == sort or (mine.same(one) and not _sort(one, part)))]  # fmt: skip
+
+
+def _codes_in(code: str, part: str) -> list[bool]:
+    return [normal(one[0]) == normal(code) for one in CODE.finditer(part) if _shape(one[0]) == _shape(code)]
+
+
+def _names_in(name: str, pattern: re.Pattern[str], part: str) -> list[bool]:
+    return [True] if name in part else [False] * len(pattern.findall(part))
 
 
 def _sort(quantity: Quantity, text: str) -> str:
@@ -410,14 +406,9 @@ def _aligned(claim: str, source: PassageText) -> Iterator[Slip]:
             yield Slip("token", f"{word} {number}")
     first = None if is_german(claim) else WORD.match(claim)  # a German noun begins as a name does
     opening = re.sub(r"[’'](?:ll|ve|re|d|m|s)$", "", first[0].casefold().replace("’", "'")) if first is not None else ""
-    if (
-        first is not None
-        and first[0][0].isupper()
-        and opening not in STOP | _OPENING | numbered_nouns()
-        and near
-        and "n't" not in opening
-        and not _GOES_ON.match(claim, first.end())
-    ):
+    usual = opening in STOP | _OPENING | numbered_nouns() | NUMBER_WORDS.keys() or opposites(stem(opening))
+    begins = near and first is not None and first[0][0].isupper() and "n't" not in opening
+    if first is not None and begins and not usual and not _GOES_ON.match(claim, first.end()):
         known = {stem(word.casefold()) for word in WORD.findall(source.text)}
         dropped = all(_proper(sentence) - _proper(f"x {claim}") for sentence in near)
         if dropped and not alike({stem(first[0].casefold())}, known):

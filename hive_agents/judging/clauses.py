@@ -37,6 +37,11 @@ _SUBJECT = re.compile(
     r" (?:is|are|was|were|must|may|can|has|have) "
 )
 _PRONOUN = re.compile(r"^(?:it|they)\b")
+_IDENTIFIER = re.compile(
+    r"(?<![\w-])(?![\w-]*-(?:years?|days?|weeks?|months?|hours?|to|and|of|the|or|in|old)\b)[a-z]{2,}(?:-[a-z]{2,}){2,}\b"
+)
+"""A name of several words, which mean nothing by themselves: disallow-other-stacks."""
+_CODED = re.compile(r"(?=.*\d)(?=.*[a-z])")
 _MODAL = re.compile(r"\b(?:must|may|can|need|do|does|shall|should)(?: not)?\b")
 _AUXILIARY = re.compile(r"\b(?:must|may|can|shall|should|is|are|was|were)\b")
 _PREDICATE = re.compile(r"(?:acceptable|ok(?:ay)?)$")
@@ -112,7 +117,12 @@ class Clauses:
         shared = claim.stems & clause.stems
         against = {one for one in claim.stems - shared if opposites(one) & clause.stems}
         common = self.weight(shared | against)
-        return common / (self.weight(claim.stems) or 1.0) + common / (self.weight(clause.stems) or 1.0) / 2
+        spoken = shared.union(*map(opposites, against))
+        parts = (Clause(one).stems for one in re.split(r"[,:(]\s?", clause.text))  # of a list, what it speaks of
+        told = {word for part in parts if part & spoken for word in part}
+        mine = common / (self.weight(claim.stems) or 1.0)
+        whole, part = (common / (self.weight(stems) or 1.0) / 2 for stems in (clause.stems, told))
+        return mine + max(whole, part - 0.1)
 
     def covers(self, claim: Clause, share: float) -> bool:
         """Return whether a sentence has that share of what a claim says."""
@@ -141,6 +151,7 @@ class Clauses:
     def nearest(self, claim: Clause) -> list[Clause]:
         """Return the clauses that share most of the claim's weight; none where that is little."""
         total, found, most = self.weight(claim.stems), dict[Clause, None](), 0.0
+        codes = {word for word in claim.stems & {*self.stems} if _CODED.match(word)}
         numbers = frozenset(word for word in claim.words if word.isdigit() and len(word) > 1)
         # An opposite shows what is spoken of nearly as well as the word itself, and so does a number that both have.
         for worth, counted in ((0.9, ()), (0.0, ()), (0.0, numbers))[: 2 + bool(numbers)] if total else ():
@@ -156,7 +167,10 @@ class Clauses:
             most = best
         fit = {clause: self._fit(claim, clause) for clause in found}
         least = 0.75 * max(fit.values(), default=0.0)
-        found = {one: None for one in found if fit[one] >= least or numbers.intersection(one.words)}
+        found = {one: None for one in found
+                 if fit[one] >= (0.7 if numbers.intersection(one.words) else 1.0) * least}  # fmt: skip
+        if codes:  # what is said of another code is said of something else
+            found = {one: None for one in found if codes & one.stems} or found
         told = {clause.sentence for clause in found}
         found |= {
             each: None
@@ -210,7 +224,7 @@ def plain(text: str) -> str:
     text = as_english(text.lower()) if is_german(text) else text.casefold()
     text = re.sub(r"(?<!\w)[*_]{1,3}(?=\w)|(?<=\w)[*_]{1,3}(?!\w)", "", text) if "*" in text else text
     text = re.sub(r"n[’']t\b", " not", text).replace("ca not", "can not").replace("wo not", "will not")
-    text = text.replace("cannot", "can not")
+    text = _IDENTIFIER.sub(lambda found: found[0].replace("-", "_"), text.replace("cannot", "can not"))
     text = " ".join(text.split())
     for pattern, becomes in _tables().plain:
         text = pattern.sub(becomes, text)

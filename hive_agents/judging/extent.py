@@ -24,7 +24,6 @@ _PERSONS = ("everyone", "everybody", "anyone", "anybody")
 _ONE_OF = re.compile(r"\b(?:one|any|some) of (?:the|those|these|its|their) (\w+)")
 _NARROWING = frozenset("over above under below that which who whose with without until from since".split())
 _ONLY = re.compile(r"\b(?:only|except|just|atmost|alone|no other|not)\b")
-_MAY = re.compile(r"((?:[\w'’-]+ ){1,5}?)(?:may|can|must|should)(?! not\b) (.+)")
 _SPARED = re.compile(r"\b(?:unless|except)\b")
 _FORMERLY = re.compile(r"\W*(?:before|previously|formerly|until now|in the past|so far),? ")
 CONDITION = re.compile(r"\b(?:only )?(?:if|unless|except|provided(?: that)?)\b|\bonly (?:when|with|after|where)\b")
@@ -36,7 +35,8 @@ def extent(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     limited = LIMITED.search(clause.text) or CONDITION.search(clause.sentence) or "whenever" in clause.words
     for found in re.finditer(_SWEEPING, claim.text):
         chosen = found[0] in _PERSONS and re.search(r"\b(?:who|for \w+s)\b", clause.text)
-        if found[0] not in clause.text and not _UNIVERSAL.search(clause.text) and (limited or chosen):
+        aside = re.search(r"\b(?:before|after|until|if|when|without|that) (?:\w+ )?$", claim.text[: found.start()])
+        if not aside and found[0] not in clause.text and not _UNIVERSAL.search(clause.text) and (limited or chosen):
             yield "quantity", found[0]
     if "never" in claim.words and _SPARED.search(clause.sentence) and not CONDITION.search(claim.sentence):
         yield "condition", "never"
@@ -44,14 +44,14 @@ def extent(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
         every = re.search(r"\ball (?:of )?(?:the |those |these |its |their )?(\w+)", clause.text)
         if every and meaning(every[1]) == meaning(one[1]):
             yield "quantity", one[0]
+    if (one := re.search(r"\bif any (?:\w+ )?(\w+)", claim.text)) and "any" not in clause.words:
+        every = re.search(r"\b(\w+) all\b|\ball (?:of )?(?:the |whose )?(?:\w+ )?(\w+)", clause.text)
+        if every and meaning(one[1]) in map(meaning, filter(None, every.groups())):
+            yield "quantity", "any"
     lone = re.search(r"\b([^\W_]{1,40}) only (?:in|on|at|with|for|to|during|by)\b", clause.text)
     wide = _UNIVERSAL.search(claim.text)
-    if (
-        lone
-        and wide
-        and meaning(lone[1]) in claim.stems
-        and not ("only" in claim.words or _UNIVERSAL.search(clause.text))
-    ):
+    told = "only" in claim.words or _UNIVERSAL.search(clause.text)
+    if lone and wide and not told and meaning(lone[1]) in claim.stems:
         yield "quantity", wide[0]
     if any_ := re.search(r"\b(?:in|for|by|with|to|of) any (\w+)", claim.text):
         places = [at for at, word in enumerate(clause.words) if meaning(word) == meaning(any_[1])]
@@ -108,57 +108,14 @@ def only(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
         yield "quantity", "only"
     joined = Clause(" ".join(re.split(r" (?:and|or) ", clause.text)[1:])).stems
     under = _only_under(claim) and UNDER.search(clause.text)
-    if (
-        "only" in claim.words
-        and joined
-        and not joined & claim.stems
-        and not under
-        and not _ONLY.search(clause.sentence)
-    ):
+    lacking = bool(joined) and not joined & claim.stems and not under
+    if lacking and "only" in claim.words and not _ONLY.search(clause.sentence):
         yield "quantity", "only"
     last = re.search(r"\b((?:\w+ ){1,5})only(?:$|[,.])", clause.text)
     stems = Clause(last[1]).stems if last else frozenset()
     parts = [len(Clause(part).stems & claim.stems) for part in re.split(r"[,;] ", clause.text) if "only" not in part]
     if stems and "only" not in claim.words and not stems & claim.stems and max(parts, default=0) < 2:
         yield "quantity", "only"
-
-
-def excluded(claim: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
-    """Yield whom the claim lets do what the source lets others only: only guards may open the gate."""
-    mine = _MAY.match(claim.text)
-    if mine is None or "only" in claim.words:
-        return
-    who, does = Clause(mine[1]).stems, Clause(mine[2])
-    for clause in source.clauses:
-        theirs = _MAY.match(clause.text.partition("only ")[2]) if "only" in clause.words[:3] else None
-        told = Clause(theirs[2]) if theirs else Clause("")
-        if theirs and does.content[:1] == told.content[:1] != () and not who <= Clause(theirs[1]).stems:
-            shared = source.weight(told.stems & does.stems) >= 0.6 * source.weight(does.stems)
-            others = (each for each in source.clauses if each is not clause and does.content[0] in each.stems)
-            if shared and who & {*source.stems} and not any(who <= each.stems for each in others):
-                yield "quantity", "only"
-
-
-_ALL_OF = re.compile(r"\b(?:all|every) (?:of )?(?:the )?(?:\w+ (?=\w+s\b))?([^\W\d_]{3,})")
-_SOME_OF = re.compile(r"\b(?:some|most|many|few|several|certain|not all) (?:of )?(?:the )?([^\W\d_]{3,})")
-
-
-def of_some(claim: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
-    """Yield what the claim says of all where the one clause of the source that counts the same says it of some."""
-    for found in _ALL_OF.finditer(claim.text):
-        noun = meaning(found[1])
-        some, every = ([each for each in source.clauses if noun in map(meaning, pattern.findall(each.text))]
-                       for pattern in (_SOME_OF, _ALL_OF))  # fmt: skip
-        counted = some + [each for each in source.clauses if noun in each.stems and _spares(each, noun)]
-        shared = {*filter(is_thing, claim.stems & {one for each in counted for one in each.stems} - {noun})}
-        if shared and not every and "except" not in claim.words and len({each.sentence for each in counted}) == 1:
-            yield "quantity", found[0]
-
-
-def _spares(clause: Clause, noun: str) -> bool:
-    """Return whether a sentence excepts some of what it speaks of: pins are safe, except pin 4."""
-    found = re.search(r"\bexcept (?:for )?(?:the )?([^\W\d_]{3,}) ", clause.sentence)
-    return found is not None and meaning(found[1]) == noun
 
 
 _UNTIL = re.compile(r"\buntil (?!after\b)(?:the |an? )?([^,.;()]{3,60})")
@@ -219,14 +176,10 @@ def condition(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[
         return
     conditions = list(CONDITION.finditer(clause.sentence))
     boundless = re.search(r"\bany ?time\b|\balways\b", claim.text) is not None
-    if (
-        not conditions
-        or CONDITION.search(claim.sentence)
-        or re.match(r"(?:for|with|in|during|at|on) ", claim.sentence)
-        or "without" in claim.words
-    ):
+    limited = CONDITION.search(claim.sentence) or re.match(r"(?:for|with|in|during|at|on) ", claim.sentence)
+    if not conditions or limited or "without" in claim.words:
         return
-    if re.search(r"\b(?:when|before|after|may|can|might|until|some|sometimes)\b", claim.text) and not boundless:
+    if re.search(r"\b(?:when|before|after|may|can|might|until|some|sometimes)\b", claim.sentence) and not boundless:
         return
     main, under = clause.sentence.partition(" because ")[0], set[str]()
     for found in conditions:

@@ -25,9 +25,7 @@ from hive_agents.judging.extent import (
     CONDITION,
     LIMITED,
     condition,
-    excluded,
     extent,
-    of_some,
     only,
     past,
     under_another,
@@ -87,8 +85,6 @@ def differences(claim: str, sentences: Sequence[str]) -> Iterator[tuple[str, str
             yield told
         yield from _told_flatly(one, source)
         yield from _told_later(one, source)
-        yield from excluded(one, source)
-        yield from of_some(one, source)
 
 
 def _told_apart(claim: Clause, source: Clauses) -> list[Clause]:
@@ -176,8 +172,8 @@ def _contradictions(claim: Clause, clause: Clause, source: Clauses) -> Iterator[
     excepted = " ".join(part for found in _EXCEPTED.findall(clause.sentence) for part in found)
     spared = {one for one in Clause(excepted).stems if is_thing(one)}
     both = "without" in claim.words and "without" in clause.words
-    if not both and not _UNLESS.search(claim.text) and claim.stems & spared:
-        rule = Clause(_EXCEPTED.sub(" ", clause.sentence))  # what is excepted can't be as the rule says
+    rule = Clause(_EXCEPTED.sub(" ", clause.sentence))  # what is excepted can't be as the rule says
+    if not both and not _UNLESS.search(claim.text) and claim.stems & spared - rule.stems:
         covered = source.weight((rule.stems & claim.stems) - spared) >= 0.4 * source.weight(claim.stems - spared)
         told = f"{excepted.strip()}, wh" in clause.sentence  # "except the last, which may"
         differs = told or bool(_opposed(claim, rule)) or negations(claim, rule) % 2 == 1
@@ -223,7 +219,8 @@ def _turned(
         act, told = claim.act, clause.act
         same = not act or act == told or (act in clause.stems and (duties != {"required", "permitted"} or not told))
         if same and not _is_free(claim, clause, source, both):
-            yield "negation", f"{claim.duty}"
+            kind = "quantity" if claim.duty == "permitted" and "only" in clause.words[:2] else "negation"
+            yield kind, str(claim.duty)
     elif not unclear and (bool(opposed) + more) % 2 and len(opposed) < 2:
         yield "negation", " ".join(opposed) or "not"
     if (strength := _strengths(claim)) and (other := _strengths(clause)):
@@ -295,7 +292,8 @@ def _bases_of(places: set[int], clause: Clause) -> set[str]:
 def _opposed(claim: Clause, clause: Clause) -> list[str]:
     """Return the claim's words that have an opposite in the clause, beside the same, where neither has the other's."""
     mine, theirs = _bases(claim), _bases(clause)
-    found: dict[int, str] = {}
+    found, loose = dict[int, str](), dict[int, str]()
+    numbers = not any(one.isdigit() for one in (*claim.words, *clause.words))
     for base in mine.keys() - theirs.keys():
         against = ({*opposites(base), *_prefixed(base)} & theirs.keys()) - mine.keys()
         if not against or same_side(base) & theirs.keys():
@@ -307,6 +305,9 @@ def _opposed(claim: Clause, clause: Clause) -> list[str]:
         short = min(len(claim.content), len(clause.content)) < 4
         if short or any(_around(claim, mine[base]) & _around(clause, theirs[other]) for other in against):
             found.setdefault(mine[base], base)
+        elif against and numbers and len(claim.stems & clause.stems) >= 0.6 * len(claim.stems) > 2:
+            loose.setdefault(mine[base], base)
+    found = found or loose
     for base in mine.keys() - theirs.keys():  # "when it is deleted, its parts are kept"
         for other in opposites(base) & mine.keys() & theirs.keys():
             beside, own = _around(claim, mine[base]), _around(claim, mine[other])
@@ -370,14 +371,8 @@ def _bases(clause: Clause) -> dict[str, int]:
     for place, word in enumerate(clause.words):
         if word in ("lasts", "lasted", "lasting"):
             continue
-        for base in (
-            stem(word),
-            *(
-                stem(re.sub(r"i$", "y", word.removesuffix(end)))
-                for end in ("er", "est")
-                if word.endswith(end) and len(word) > 5
-            ),
-        ):
+        shorter = (word.removesuffix(end) for end in ("er", "est") if word.endswith(end) and len(word) > 5)
+        for base in (stem(word), *(stem(re.sub(r"i$", "y", one)) for one in shorter)):
             found.setdefault(base, place)
     return found
 

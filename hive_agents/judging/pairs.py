@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import permutations
+from itertools import combinations, permutations
 
-from hive_agents.judging.amounts import ORDINALS, UNITS, Quantity, is_instance, quantities, rates
+from hive_agents.judging.amounts import NUMBER_WORDS, ORDINALS, UNITS, Quantity, quantities, rates
 from hive_agents.judging.clauses import NUMBER_STEMS, WORDS, Clause, Clauses, is_thing, meaning, opposites
-from hive_agents.judging.passages import STOP, PassageText, stem, stems
+from hive_agents.judging.passages import STOP, PassageText
 from hive_agents.judging.polarity import negations
 
 _SEGMENT = re.compile(r"[,;:]\s+(?:(?:and|but|while|whereas|or) )?|\s(?:and|but|while|whereas|or)\s")
@@ -75,10 +75,16 @@ def _amounts(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
         if others and span not in spans:
             yield "unit", f"{order} {span}"
     for order, noun in re.findall(rf"\b({_ORDINAL}) (\w+)", claim.text):
-        if re.search(rf"\b(?:{_ORDINAL}) {noun}", clause.text) and not re.search(rf"\b{order}\b", clause.sentence):
+        ordinals = map(_nth, re.findall(rf"\b({_ORDINAL})\b", clause.sentence))
+        if re.search(rf"\b(?:{_ORDINAL}) {noun}", clause.text) and _nth(order) not in ordinals:
             yield "number", order
     if _BOUNDLESS.search(claim.text) and theirs and not _BOUNDLESS.search(clause.sentence):
         yield "quantity", "any"
+
+
+def _nth(ordinal: str) -> int:
+    """Return the number of an ordinal: of fourth, and of 4th."""
+    return ORDINALS.index(ordinal) + 1 if ordinal in ORDINALS else int(ordinal[:-2])
 
 
 def _at_once(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
@@ -118,6 +124,8 @@ def _counted(quantity: Quantity, text: str) -> set[str]:
     if quantity.dimension is not None:
         return {quantity.dimension}
     after = text.partition(quantity.text)[2]
+    if quantity.text in ("once", "twice", "thrice") or re.match(r" times\b(?! (?:as|more|the)\b)", after):
+        return {"times"}
     return {
         meaning(word)
         for word in WORDS.findall(after)[:3]
@@ -162,7 +170,8 @@ def _paired(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
 
 def _tells_both(claim: Clause, mine: Quantity, rivals: list[tuple[str, ...]]) -> bool:
     """Return whether a claim also gives an amount of the parts that give another: it tells of both."""
-    others = [one for one in quantities(claim.text) if not one.vague and not one.same(mine)]
+    others = [one for one in quantities(claim.text) if not one.same(mine)
+              and (not one.vague or re.search(rf"\b(?:for|of) {re.escape(one.text)}", claim.text))]  # fmt: skip
     given = [quantities(pieces[-1]) for pieces in rivals]
     alike = [[one for one in each if one.dimension == mine.dimension] or each for each in given]
     return any(one.same(theirs) for one in others for each in alike for theirs in each)
@@ -171,7 +180,8 @@ def _tells_both(claim: Clause, mine: Quantity, rivals: list[tuple[str, ...]]) ->
 def _is_period(quantity: Quantity, text: str) -> bool:
     """Return whether an amount says how often: every three months, a week."""
     often = re.search(rf"\b(?:every|each|per) {re.escape(quantity.text)}\b", text) is not None
-    return often or re.match(r"(?:every|each|per|an?) ", quantity.text) is not None
+    lasts = re.search(rf"\b(?:for|of) {re.escape(quantity.text)}\b", text)
+    return often or (not lasts and re.match(r"(?:every|each|per|an?) ", quantity.text) is not None)
 
 
 def _idle(quantity: Quantity, often: bool) -> bool:
@@ -225,33 +235,6 @@ def _phrases(text: str) -> list[tuple[str, frozenset[str]]]:
             for word, after in zip(["", *parts[1::2]], parts[::2], strict=True)]  # fmt: skip
 
 
-def counts_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
-    """Yield numbers of things that the source counts, and never so: nine members."""
-    mine = {one: thing for one in quantities(claim) if (thing := _thing_of(one, claim))[1] and not one.vague}
-    nouns = {noun for _, noun in mine.values()}
-    near = [(one, nouns & stems(one)) for one in source.sentences if nouns & stems(one)]
-    said = {(*_thing_of(one, text), one) for text, _ in near for one in quantities(text)}
-    bare = [(one, having) for text, having in near for one in quantities(text) if not _thing_of(one, text)[1]]
-    for number, (kind, noun) in mine.items():
-        of_noun = [(other, sort) for sort, what, other in said if what == noun]
-        of_kind = [other for other, sort in of_noun if kind and sort in (kind, "")] or [other for other, _ in of_noun]
-        loose = len(of_kind) == len(of_noun) and any(noun in having and number.same(one) for one, having in bare)
-        told = loose or any(map(number.same, of_kind))
-        if of_kind and not told and not any(is_instance(number, claim, one) for one in source.sentences):
-            yield "number", number.text
-
-
-@lru_cache(maxsize=2_000)
-def _thing_of(one: Quantity, text: str) -> tuple[str, str]:
-    """Return the last two words of what a number counts, Gold members; empty ones where it counts nothing."""
-    after = re.search(rf"(?<![\w.,-]){re.escape(one.text)} ((?:[^\W\d_][\w-]* ){{0,3}}?[^\W\d_]{{2,}}s)\b", text)
-    words = after[1].casefold().split() if after and one.dimension is None else []
-    between = re.search(rf"\bbetween {re.escape(one.text)}\b", text, re.I)
-    if between or not words or STOP & {*words} or words[-1] in ("times", "degrees"):
-        return "", ""
-    return stem(words[-2]) if len(words) > 1 else "", stem(words[-1])
-
-
 def outside(claim: Clause, clause: Clause) -> str | None:
     """Return a bound of the claim that leaves out all but an end of a range in the clause: at most 3 g, of 3 to 5 g."""
     for low, high in _RANGE.findall(clause.text):
@@ -264,3 +247,95 @@ def outside(claim: Clause, clause: Clause) -> str | None:
 
 
 _RANGE = re.compile(r"(?<![\w.,-])(\d+(?:\.\d+)?)(?: ?[-–] ?| to )(\d+(?:\.\d+)?)\b")
+_YEAR = re.compile(r"\b(?:1[5-9]|20)\d\d\b")
+_DAILY = re.compile(r"\b(?:total|in all|daily|(?:a|per|each) day|am Tag|täglich|insgesamt)\b")
+_TOTAL = re.compile(r"\b(?:total|altogether|together|in all|combined|sum|insgesamt|zusammen)\b")
+_REPEATED = re.compile(rf"\b(twice|thrice|(?:{'|'.join(NUMBER_WORDS)})(?= (?:times|equal|tablets|doses)\b))", re.I)
+_BOUND = re.compile(
+    r"\b(?:more|longer|over|above|exceed\w*|larger|later|at ?least|from|less|fewer|under|below|shorter|within|at ?most"
+    r"|up to|until|between|unter|über|ab|bis|mindestens|höchstens|mehr|weniger)(?: than| als| zu)? (?:[€$£]\s?)?$"
+)
+_AGED = re.compile(r"\b\d{1,2} (?:and|or) (?:under|over|younger|older|above|below)\b|\bage[sd]? .{0,12}\d", re.I)
+
+
+@lru_cache(maxsize=200)  # a claim is held against one sentence after the other
+def _told_as(amount: str, text: str) -> tuple[bool, bool, bool]:
+    """Return whether a text tells an amount as a difference, as that of one thing, and as an age."""
+    number = re.escape(amount)
+    differs = re.search(rf"\b{number}\b \w* ?(?:more|less|fewer|\w{{3,}}er) than\b", text, re.I)
+    number_of = rf"(?:(?:[^\W\d_]+ ){{1,2}}of )?[€$£]?{number}\b(?! (?:per|an?|each)\b)"  # a price is no instance
+    one = re.search(rf"\b(?:at|such as|an?) (?!(?:min|max)im){number_of}", text, re.I)
+    aged = re.search(rf"\b{number}(?:jährig|[ -]years?[ -]old)", text, re.I)
+    return differs is not None, one is not None or aged is not None, aged is not None
+
+
+def is_instance(quantity: Quantity, text: str, source: str) -> bool:
+    """Return whether an amount is of one thing that a bound in the source is about, a 60 MB file, of over 50 MB; or
+    what two of its amounts differ by."""
+    is_difference, is_one, is_age = _told_as(quantity.text, text)
+    if _follows(quantity, text, source) or _same_bound(quantity, text, source):
+        return True
+    if is_difference:
+        pairs = combinations(quantities(source)[:60], 2)
+        return any(abs(abs(a.value - b.value) - quantity.value) < 0.001 for a, b in pairs)
+    if not is_one:
+        return False
+    counted = re.search(rf"\ban? ([^\W\d_]{{3,}}) of {re.escape(quantity.text)}\b", text, re.I)  # a group of twelve
+    named = counted is not None and re.search(rf"\b{counted[1]}", source, re.I) is not None
+    others = [one for one in quantities(source) if one.dimension == quantity.dimension and (one.dimension or named)]
+    if counted is not None and not named:
+        return False
+    bounded = any(_BOUND.search(source[: source.find(other.text)]) for other in others)
+    return bounded or (is_age and _AGED.search(source) is not None)
+
+
+def _follows(quantity: Quantity, text: str, source: str) -> bool:
+    """Return whether an amount is a ratio, a difference of years, a multiple or a sum of amounts in the source."""
+    if re.search(rf"\b{re.escape(quantity.text)} (?:times )?as \w+ ", text):  # twice as long
+        ratios = combinations([one.value for one in quantities(source)][:20], 2)
+        return any(
+            max(pair) == quantity.value * min(pair) or min(pair) == quantity.value * max(pair) for pair in ratios
+        )
+    parts = [one.value for one in quantities(source) if one.dimension == quantity.dimension and not one.vague][:9]
+    found: list[float] = []
+    if quantity.unit in ("year", "jahr"):
+        found += [abs(a - b) for a, b in combinations([int(one) for one in _YEAR.findall(source)[:9]], 2)]
+    if _DAILY.search(text):
+        found += [one * NUMBER_WORDS[times.casefold()] for one in parts for times in _REPEATED.findall(source)]
+    found += map(sum, combinations(parts, 2) if _TOTAL.search(text) else _added(quantity, source))
+    return any(abs(one - quantity.value) < 0.001 for one in found)
+
+
+def _added(quantity: Quantity, source: str) -> Iterator[list[float]]:
+    """Yield amounts that a source gives together: one spoonful of 5 ml and one of 2.5, two 5 ml spoonfuls."""
+    alike = [one for one in quantities(source) if quantity.dimension and one.dimension == quantity.dimension][:9]
+    for one, other in combinations(alike, 2):
+        if re.search(
+            rf"{re.escape(one.text)}[^,;:.]*(?:\.\d[^,;:.]*)?\b(?:and|plus)\b (?:an? |one )?{re.escape(other.text)}",
+            source,
+        ):
+            yield [one.value, other.value]
+    for one in alike:
+        if times := re.search(rf"\b({'|'.join(NUMBER_WORDS)}) {re.escape(one.text)}", source, re.I):
+            yield [one.value * NUMBER_WORDS[times[1].casefold()]]
+
+
+def _same_bound(quantity: Quantity, text: str, source: str) -> bool:
+    """Return whether a number bounds what the source bounds by the next one: three or more, and more than two."""
+    number = re.escape(quantity.text)
+    least = re.search(rf"\bat ?least {number}\b|\b{number} or more\b", text, re.I) is not None
+    if quantity.dimension or not (least or re.search(rf"\bmore than {number}\b", text, re.I)):
+        return False
+    beside = r"\bmore than %s\b" if least else r"\bat ?least %s\b|\b%s or more\b"
+    others = [one for one in quantities(source) if one.value == quantity.value + (-1 if least else 1)]
+    return any(re.search(beside.replace("%s", re.escape(one.text)), source, re.I) for one in others)
+
+
+def is_told(one: Quantity, claim: str, source: PassageText) -> bool:
+    """Return whether an amount that the source doesn't have follows from what it has; 360 mA, from a cell of 0.36."""
+    value = one.value * UNITS[one.unit][1] if one.dimension else None
+    bare = (cell for row in source.rows for cell in row.cells if re.fullmatch(r"\d+(?:\.\d+)?", cell))
+    if value is not None and any(abs(float(cell) - value) < 1e-9 for cell in bare):
+        return True
+    texts = (*source.sentences, source.text) if " than" in claim else source.sentences  # 15 kg more than another row
+    return any(is_instance(one, claim, text) for text in texts)

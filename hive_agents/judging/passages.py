@@ -11,7 +11,9 @@ from hive_agents.judging.amounts import Date, Quantity, dates_in, quantities
 
 TOKEN = re.compile(r"[^\W_]+(?:[-_./:+][^\W_]+)*\+*", re.U)
 _BEGINS = re.compile(r"[|#>*•·▪◦‣–—-]|\d{1,2}[.)]\s")
-_KEYED = re.compile(r"(?:[*•·▪◦‣–—-]\s+)?(?=[^\W_])((?:(?!\s[–—-]\s)[^|.:;]){2,60}?)\s*(:|\s[–—-])\s+(\S[^|]*)")
+_KEYED = re.compile(
+    r"(?:(?:[*•·▪◦‣–—-]|[a-z][.)])\s+)?(?=[^\W_])((?:(?!\s[–—-]\s)[^|.:;]){2,60}?)\s*(:|\s[–—-])\s+(\S[^|]*)"
+)
 """A line that says something of what it begins with: Lid: 3 kg."""
 _LINK = re.compile(r"\[([^][]+)\]\([^()\s]+\)")
 _SPLIT = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9ÄÖÜ“\"'`])|\n+")
@@ -49,7 +51,7 @@ class HeadedRow:
 
 @lru_cache(maxsize=64)
 def read(text: str) -> PassageText:
-    text = _unwrapped(_LINK.sub(r"\1", text))
+    text = "\n".join(_with_units(_unwrapped(_LINK.sub(r"\1", text)).splitlines()))
     rows = tuple(_table_rows(text))
     dates = tuple(dates_in(text))
     sentences = tuple(part for part in (part.strip() for part in _SPLIT.split(text)) if part)
@@ -76,15 +78,17 @@ def led_sentences(text: str) -> Iterator[str]:
         elif under and item and said and said[0].count(" ") < 20 and not _WHOLE.search(said[0]):
             said[0] = f"{under} {said[0]}"
         yield from said
-        if said and (lead := said[-1].strip("*_ ")).endswith(":") and lead.count(" ") > 1:
-            leads.append((depth, item is not None, lead[:-1]))
+        forbids = _FORBIDS.match(line) and any(map(_ITEM.match, lines[place + 1 : place + 2]))
+        if said and ((lead := said[-1].strip("*_ ")).endswith(":") or forbids) and lead.count(" ") > 1:
+            leads.append((depth, item is not None, lead.rstrip(":")))
         elif is_term(lines, place):
             leads.append((depth, True, line.strip()))
 
 
+_FORBIDS = re.compile(r"\W*(?:do not|don['’]t|never) [^.:]*$", re.I)
 _WHOLE = re.compile(r"\b(?:is|are|was|were|has|have|must|may|can|shall|should|will)\b")
 """What a sentence has, and an item that a list's introduction goes on in hasn't."""
-_TERM = re.compile(r"[^\W\d][\w.-]*(?: [\w.-]+)?")
+_TERM = re.compile(r"(?!\W*[A-Z]{4})(?:[^\W\d]|--?\w)[\w.-]*(?:,? [\w.<>=-]+){0,3}(?:,?\.\.\.)?")
 
 
 def is_term(lines: Sequence[str], place: int) -> bool:
@@ -208,6 +212,28 @@ def _table_rows(text: str) -> Iterator[HeadedRow]:
             heads = ()
 
 
+def _with_units(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a text, a number of a table with the unit of its column: 530 of Weight in Grams."""
+    units: list[str] = []
+    for line in lines:
+        cells = line.split("|") if line.count("|") > 1 else []
+        if cells and not units:
+            found = [_IN_UNIT.search(cell.strip()) for cell in cells]
+            units = [(one[1] or one[2]) if one else "" for one in found]
+            units = [one if one and quantities(f"1 {one}")[0].dimension else "" for one in units]
+        elif cells:
+            given = [*units, *[""] * len(cells)]
+            yield "|".join(f"{cell.rstrip()} {unit} " if unit and re.fullmatch(r"\s*[\d.,]+\s*", cell) else cell
+                           for cell, unit in zip(cells, given, strict=False))  # fmt: skip
+            continue
+        else:
+            units = []
+        yield line
+
+
+_IN_UNIT = re.compile(r"\bin ([^\W\d_]+)$|\(([^()\d]{1,12})\)$")
+
+
 def is_of_country(adjective: str, source: PassageText) -> bool:
     """Return whether it says of what country something is, and the source names that: Angolan, Norwegian."""
     stem = _OF_COUNTRY.sub("", adjective)
@@ -233,10 +259,14 @@ _DAYS = (
 def spelled_out(claim: str, source: PassageText) -> set[str]:
     """Return the words that a claim adds to an abbreviation of its source: network address translation (NAT)."""
     found = [(claim[: short.start()], short[1].upper()) for short in _SHORT.finditer(claim)]
+    named = [re.sub(r"^(?:The|A|An|In|On|At) ", "", run[0]) for run in _NAMED.finditer(claim)]
+    runs = [run for run in named if "".join(word[0] for word in run.split()).casefold() in source.tokens]
     return {normal(word) for words, short in found if normal(short) in source.tokens
-            for word in WORD.findall(words[-100:])[-5:] if word[0].upper() in short}  # fmt: skip
+            for word in WORD.findall(words[-100:])[-5:] if word[0].upper() in short} | {
+            normal(word) for run in runs for word in run.split()}  # fmt: skip
 
 
+_NAMED = re.compile(r"\b[A-Z][a-z]+(?: [A-Z][a-z]+){1,4}\b")
 _SHORT = re.compile(r"\(([A-Z][A-Za-z]{1,7})\)")
 
 

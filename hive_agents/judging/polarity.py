@@ -12,7 +12,7 @@ UNDER = re.compile(
     r"\b(?:if|when|where|unless|in case|once|while) [^,]*"
     r"|\b(?:that|who) (?:\w+ )?not\b[^,]*?(?= (?:is|are|must|may|can|will)\b)"
 )
-_PART = re.compile(r"[,;] |\b(?:and|but|while|whereas)\b")
+_PART = re.compile(r"[,;] (?!such as |like |including )|\b(?:and|but|while|whereas)\b")
 _UNTIL = re.compile(
     r"\b(?:not|no|never|nobody|nothing|none|neither)\b.{1,120}?\b(?:unless|until) ([^,;]+)"
     r"|\b(?:unless|until) ([^,;]{1,120}),.{1,120}?\b(?:not|no|never|nobody|nothing|none|neither)\b"

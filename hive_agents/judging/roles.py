@@ -9,7 +9,7 @@ from itertools import pairwise, product
 from hive_agents.judging.amounts import NUMBER_WORDS
 from hive_agents.judging.clauses import Clause, Clauses, function_words, is_thing, meaning
 from hive_agents.judging.passages import STOP
-from hive_agents.judging.polarity import UNDER
+from hive_agents.judging.polarity import UNDER, negations
 
 PLACES = frozenset("the a an of by to with for from in on at into their its his her your".split())
 _ARTICLES = frozenset("the a an".split())
@@ -30,9 +30,6 @@ _CAUSES = tuple((re.compile(pattern), turned) for pattern, turned in (
      r"([^,;]{1,200})", False),
 ))  # fmt: skip
 _POINTING = frozenset("it they he she this these those that which who there you we".split())
-_VERB = re.compile(
-    r"\W*+((?:[\w'’/&-]+ ){1,4}?)(is|are|was|were|has|have|must|may|can|should|will|shall)\b(?! not)(.+)"
-)
 
 
 def roles_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
@@ -51,11 +48,8 @@ def roles_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tup
     adjacent = {(meaning(one), meaning(of)) for one, of in pairwise(clause.words)}
     compounds = adjacent.intersection(pairwise(clause.content))
     for kind, noun in pairwise(claim.content):
-        if (
-            unlike(kind, clause)
-            and is_thing(noun)
-            and any((kind, noun) in pairwise(each.content) for each in source.clauses)
-        ):
+        beside = any((kind, noun) in pairwise(each.content) for each in source.clauses)
+        if beside and unlike(kind, clause) and is_thing(noun):
             yield from (("role", kind) for one, of in compounds if of == noun and unlike(one, claim))
     told = _complements(claim)
     for place, words in _complements(clause).items():
@@ -74,7 +68,6 @@ def roles_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tup
     if (UNDER.search(claim.text) is None) is (UNDER.search(clause.text) is None):
         yield from _turned(claim, clause)
         yield from _swapped(claim, clause, source)
-    yield from _subject(claim, clause, source)
     yield from _contrasted(claim, clause)
 
 
@@ -125,15 +118,8 @@ def _swapped(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[s
     covered = source.weight(set(mine)) >= 0.8 * source.weight(claim.stems)
     joined = all(re.search(r"\b(?:and|or)\b", _between(one, other, each)) for each in (claim, clause))
     before = {_doer(each, _at(each, stem)) for each in (claim, clause) for stem in (one, other)}
-    nouns = (
-        all(placed & {*block} for block in blocks)
-        or (len(before) == 1 and "" not in before)
-        or (
-            following(claim, _at(claim, one))[:1]
-            == following(claim, _at(claim, other))[:1]
-            == following(clause, _at(clause, one))[:1]
-        )
-    )
+    after = {(*following(each, _at(each, stem))[:1],) for each, stem in ((claim, one), (claim, other), (clause, one))}
+    nouns = all(placed & {*block} for block in blocks) or (len(before) == 1 and "" not in before) or len(after) == 1
     if nouns and covered and not joined:
         yield "role", f"{one} {other}"
 
@@ -182,7 +168,7 @@ def turned_round(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     led = {(word, *following(clause, place)[:1]) for place, word in enumerate(clause.words)}
     for place, word in enumerate(claim.words):
         what = following(claim, place)[:1]
-        if (_INSIDE.get(word, ""), *what) in led and (word, *what) not in led:
+        if (_INSIDE.get(word, ""), *what) in led and (word, *what) not in led and not negations(claim, clause) % 2:
             yield "negation", " ".join((word, *what))
 
 
@@ -206,20 +192,6 @@ def _form(verb: str, clause: Clause) -> str:
 def _sides_of(verb: str, clause: Clause) -> tuple[set[str], set[str]]:
     at = clause.content.index(verb)
     return set(clause.content[max(0, at - 2) : at]), set(clause.content[at + 1 : at + 3])
-
-
-def _subject(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
-    """Yield who does it by the claim, where the clause says the same of somebody else."""
-    mine, theirs = (_VERB.match(one.text) for one in (claim, clause))
-    if not mine or not theirs or mine[2] != theirs[2]:
-        return
-    who, other = (Clause(one[1]).stems for one in (mine, theirs))
-    does, done = (Clause(one[3]).stems for one in (mine, theirs))
-    apart = who and other and not who & clause.stems and not other & claim.stems
-    if not apart or not does or source.weight(does & done) < 0.75 * source.weight(does):
-        return
-    if any((found := _VERB.match(each.text)) and who <= Clause(found[1]).stems for each in source.clauses):
-        yield "role", " ".join(sorted(who))
 
 
 def _caused(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
@@ -287,16 +259,23 @@ def _agents(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[st
         if "by" in active.words:
             continue
         for (verb, word), agents in _complements(passive).items():
-            if word != "by" or not verb or active.content.count(verb) != 1 or not agents or agents & active.stems:
+            if (
+                word != "by"
+                or not verb
+                or active.content.count(verb) != 1
+                or not agents - _NOBODY
+                or agents & active.stems
+            ):
                 continue
             at = active.content.index(verb)
             subject = active.content[at - 1] if at else ""
-            if (
-                subject
-                and subject not in passive.stems
-                and (agents if passive is claim else {subject}) <= source.weights.keys()
-            ):
+            known = (agents if passive is claim else {subject}) <= source.weights.keys()
+            if subject and subject not in passive.stems and known:
                 yield "role", subject if active is claim else " ".join(sorted(agents))
+
+
+_NOBODY = frozenset(map(meaning, "default hand means mail post phone way law".split()))
+"""What stands after "by" and does nothing."""
 
 
 def _acts(stem: str, clause: Clause) -> bool:
@@ -326,6 +305,8 @@ def _complements(clause: Clause) -> dict[tuple[str, str], frozenset[str]]:
                     break
                 after += [meaning(each)] if each not in function_words() and is_thing(each) else []
             before = clause.words[place - 1] if place else ""
+            if word == "by":  # opened at noon by the clerk
+                before = next((one for one in clause.words[:place][::-1] if one.endswith("ed")), before)
             for key in {(meaning(before) if before not in STOP else "", word), ("", word)}:
                 found[key] = found.get(key, frozenset()) | frozenset(after)
     return found

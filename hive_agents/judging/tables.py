@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from hive_agents.judging.amounts import CODE, VERSION, Quantity, is_measure, quantities, rates
+from hive_agents.judging.amounts import CODE, UNITS, VERSION, Quantity, is_measure, quantities
 from hive_agents.judging.meaning import LESS, MORE
 from hive_agents.judging.passages import STOP, HeadedRow, PassageText, alike, mentions, prose_of, stem, stems
 
@@ -31,8 +31,9 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
         row for row in source.rows if row.cells and any(mentions(claim, one) for one in (row.cells[0],
         *_OR.split(row.cells[0]), *(found[0] for found in CODE.finditer(row.cells[0]))))
     ]  # fmt: skip
+    tokens = {*_TOKENS.findall(claim.casefold())}
     named = [row for row in source.rows if any(stems(one.cells[0]) < stems(row.cells[0]) for one in named)
-             and _names(claim, row.cells[0])] or named  # fmt: skip
+             and {*_TOKENS.findall(row.cells[0].casefold())} <= tokens] or named  # fmt: skip
     named = named or [row for row in source.rows if row.cells and _names(claim, row.cells[0])]
     named = named or [row for row in source.rows if any(_CODED.fullmatch(cell) and mentions(claim, cell)
                                                         for cell in row.cells[1:])]  # fmt: skip
@@ -40,16 +41,15 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
     for column in range(1, min(20, max((len(row.cells) for row in source.rows), default=0))):
         named = named or [row for row in source.rows if column < len(row.cells) and len(cell := row.cells[column]) > 3
                           and _worded(cell) and cells[cell] == 1 and _names(claim, cell)]  # fmt: skip
-    named = [row for row in named if _is_headed(claim, row)] or named
+    named = [row for row in named if _is_headed(claim, row)] or named or _likest(claim, source)
     yield from _rows_apart(claim, source)
-    yield from _periods_differ(claim, source)
     if not named:
         return
-    prose = prose_of(source.text)
+    told = [one for one in quantities(prose_of(source.text)) if one.text.casefold() not in ("once", "twice", "thrice")]
     if len(named) == 1:
         yield from _cell_differs(claim, named[0])
     for mine in quantities(claim):
-        if mine.vague or any(mine.same(other) and mine.dimension == other.dimension for other in quantities(prose)):
+        if mine.vague or any(mine.same(other) and mine.dimension == other.dimension for other in told):
             continue
         if any(mentions(row.cells[0], mine.text) for row in named):
             continue
@@ -61,6 +61,9 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
         ]  # fmt: skip
         if not places:
             given = [row for row in source.rows if any(map(mine.same, quantities(" ; ".join(row.cells))))]
+            part = next((one for one in _PARTED.split(claim) if mine.text in one), claim)
+            if part != claim and not any(_names(part, row.cells[0]) or mentions(part, row.cells[0]) for row in named):
+                continue
             if _shared(claim, given) <= _shared(claim, named):
                 yield "row", mine.text
             continue
@@ -81,11 +84,24 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
             said = [cell for cell in sorted(others) if len(cell) > 2 and _worded(cell) and mentions(claim, cell)
                     and not _is_told(claim, cell, source)]  # fmt: skip
             yield from (("row", cell) for cell in said if not mentions(" ".join(named[0].heads), cell))
-        if own in ({"yes"}, {"no"}) and len(named) == 1 and all(alike({one}, stems(claim)) for one in stems(head)):
+        answers = {cell.casefold() for given in own for cell in re.findall(r"^\W*(\w+)", given)}
+        if answers in ({"yes"}, {"no"}) and len(named) == 1 and all(alike({one}, stems(claim)) for one in stems(head)):
             part = next((one for one in _PARTED.split(claim) if alike(stems(head), stems(one))), claim)
-            denied = len(re.findall(r"\b(?:not|no|without|lacks?|neither)\b|n['’]t\b", part)) % 2 == 1
-            if denied is ("yes" in own):
+            denied = len(re.findall(r"(?i)\b(?:not|no|without|lacks?|neither)\b|n['’]t\b", part)) % 2 == 1
+            if denied is ("yes" in answers):
                 yield "negation", head
+
+
+def _likest(claim: str, source: PassageText) -> list[HeadedRow]:
+    """Return the one row whose first cell shares most words with the claim, as far as the claim names a column."""
+    said = stems(_BOUNDS.sub("maximum", claim))
+    shared = [len(said & stems(row.cells[0])) for row in source.rows]
+    best = max(shared, default=0)
+    rows = [row for row, count in zip(source.rows, shared, strict=True) if count == best]
+    return rows if best and len(rows) == 1 and any(mentions(claim, head) for head in rows[0].heads[1:]) else []
+
+
+_BOUNDS = re.compile(r"\b(?:at most|up to|at the most)\b")
 
 
 def _common(row: HeadedRow) -> set[str]:
@@ -117,17 +133,6 @@ def _rows_apart(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
         yield "row", list(places)[1]
 
 
-def _periods_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
-    """Yield how often a claim has something happen that the source lists under another period: weekly, monthly."""
-    periods = [(rates(row.cells[0]), row.cells[1]) for row in source.rows if not row.heads[0] and rates(row.cells[0])]
-    often, words = rates(claim), stems(claim)
-    shared = [len(words & stems(cell)) for _, cell in periods]
-    if often and len(periods) > 1 and max(shared) and shared.count(max(shared)) == 1:
-        listed, cell = periods[shared.index(max(shared))]
-        if not often & (listed | rates(cell)):
-            yield "unit", "how often"
-
-
 _TOGETHER = re.compile(r"\b(?:and|or|n?either|both|than|as|but|while|whereas|from|before|after|unlike)\b")
 
 
@@ -150,8 +155,9 @@ def _cell_differs(claim: str, row: HeadedRow) -> Iterator[tuple[str, str]]:
     about = f"{row.cells[0]} {row.heads[asked[0]]}"
     given = [one for one in quantities(row.cells[asked[0]]) if not one.vague]
     mine = [one for one in quantities(claim) if not one.vague and not mentions(about, one.text)]
-    rivals = [one for one in mine if any(one.dimension == other.dimension for other in given)]
-    if rivals and not any(one.same(other) for one in rivals for other in given):
+    rivals = [one for one in mine if any(other.dimension in (one.dimension, None) for other in given)]
+    scaled = {round(one.value * UNITS.get(one.unit, ("", 1.0))[1], 9) for one in rivals}  # a cell of 0.36, and 360 mA
+    if rivals and not any(one.same(other) or other.value in scaled for one in rivals for other in given):
         yield "row", rivals[0].text
 
 
@@ -197,4 +203,7 @@ def _amount(cell: str) -> Quantity | None:
 
 def _worded(cell: str) -> bool:
     """Return whether a cell is no mere number: words, or a version."""
-    return VERSION.fullmatch(cell) is not None or (any(map(str.isalpha, cell)) and _amount(cell) is None)
+    amount = _amount(cell)
+    return VERSION.fullmatch(cell) is not None or (
+        any(map(str.isalpha, cell)) and (amount is None or (amount.dimension is None and not cell[0].isdigit()))
+    )

@@ -96,29 +96,6 @@ def test_a_row_with_a_large_error_hides_no_other() -> None:
     assert (found[0].tolist(), found[1].tobytes()) == (expected[0].tolist(), expected[1].tobytes())
 
 
-def test_the_best_row_is_found_where_its_codes_are_worst_and_those_of_others_best() -> None:
-    """Its approximate cosine is .83, that of the others .90."""
-    exact, off = np.full(3_000, 0.86), np.full(3_000, 0.04)
-    exact[7], off[7] = 0.87, -0.04
-    rest = unit_rows(1, 3_000, 63) * np.sqrt(1 - exact**2)[:, None]
-    matrix = np.column_stack([exact, rest]).astype(np.float32)
-    stored = coded(np.column_stack([exact + off, rest]).astype(np.float32))
-    codes = Codes(stored, 64)
-    codes.errors[:] += np.float32(0.0401)
-    query = np.eye(1, 64, dtype=np.float32)[0]
-    assert VectorIndex(matrix, codes).top(query, 1)[0].tolist() == [7]
-
-
-def test_the_best_row_is_found_by_what_the_codes_of_a_query_leave_out() -> None:
-    """The numbers of the query but for the first are below half a step, and decide."""
-    signs = np.random.default_rng(1).choice([-1, 1], 383)
-    whole = np.column_stack([np.full(3_000, 103), np.tile(-127 * signs, (3_000, 1))])
-    whole[7] = [100, *(127 * signs)]
-    matrix = (whole / (127 * np.sqrt(384))).astype(np.float32)
-    query = np.concatenate([[1], 0.49 / 8256 * signs]).astype(np.float32)
-    assert VectorIndex(matrix, Codes(coded(matrix), 384)).top(query, 1)[0].tolist() == [7]
-
-
 @pytest.mark.parametrize("stored", [np.zeros(13, np.uint8), np.zeros(12, np.int8), np.zeros((1, 12), np.uint8)])
 def test_what_cannot_be_codes_is_refused(stored: NDArray[np.uint8]) -> None:
     with pytest.raises(ValueError, match="codes of 4 dimensions"):
