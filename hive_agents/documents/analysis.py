@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import Stemmer
 
-ANALYZER = "words-snowball-2"
+ANALYZER = "words-snowball-3"
 """Raise it when any text gets other terms; with the language, part of an index's identity."""
 SPECIAL_WRITING = "unspaced-1 marks-1"
 """Raise it when only texts in scripts with marks or without spaces do; part of the hash of such documents only."""
@@ -173,11 +173,6 @@ def terms(text: str, analyzer: str = DEFAULT_LANGUAGE) -> list[str]:
     if not is_exact(analyzer):
         return found
     return [*found, *_other_writings(text, language), *exact_writings(text, analyzer), *_subjects(text, analyzer)]
-
-
-def title_terms(title: str, analyzer: str) -> list[str]:
-    """Return the index terms of a title; a document is about what its title names by its form."""
-    return [*terms(title, analyzer), *map(subject, sorted(whole_writings(title, analyzer)))]
 
 
 def subject(term: str) -> str:

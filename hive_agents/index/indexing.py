@@ -534,7 +534,7 @@ def _indexed(
         document.title,
         json.dumps(document.metadata, ensure_ascii=False),
         json.dumps(document.front_matter, ensure_ascii=False),
-        vocabulary.numbers(analysis.title_terms(document.title or _name(document.doc_id), language)),
+        vocabulary.numbers(terms(document.title or _name(document.doc_id), language)),
         rows,
     )
 

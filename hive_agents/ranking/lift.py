@@ -51,9 +51,9 @@ def name_shares(
     """Return for each chunk s · (1 + s): s is the idf of the query's names that it has, by that of the query's content.
 
     What is written of parts counts twice, since its parts are terms of the query, too, which other chunks have. So does
-    what a row, a heading, an item or the title begins with or names: other chunks mention it, this one is about it. The
-    square is for a chunk that only the keyword lane has, as of a table or an advisory among thousands: with most of the
-    content it stands before one that is first in both lanes without it.
+    what a row, a heading or an item begins with: other chunks mention it, this one is about it. The square is for a
+    chunk that only the keyword lane has, as of a table or an advisory among thousands: with most of the content it
+    stands before one that is first in both lanes without it.
     """
     shares = np.zeros(len(chunks))
     names, total = _weighed_names(index, query, params)

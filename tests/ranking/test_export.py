@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from hive_agents import Workspace
 from hive_agents.access import AccessLabels, AccessRules, Principal, known_principal
 from hive_agents.base.errors import HiveError
-from hive_agents.documents import analysis, terms
+from hive_agents.documents import terms
 from hive_agents.ranking import RetrievalConfig
 from hive_agents.ranking.exports import ENGINES, export, filled, values_for
 from hive_agents.ranking.exports.contents import readers_of
@@ -236,7 +236,7 @@ def test_each_chunk_is_stored_with_the_words_that_it_is_found_by() -> None:
     for chunk in stored:
         of_text = terms(chunk.text, index.language)
         assert list(chunk.words) == [*terms(chunk.ancestors, index.language), *of_text]
-        assert list(chunk.title_words) == analysis.title_terms(chunk.title, index.language)
+        assert list(chunk.title_words) == terms(chunk.title, index.language)
 
 
 NAMES = st.sampled_from(["dana", "alice", "qa", "lab"])

@@ -105,7 +105,7 @@ BEGIN
     INSERT INTO hive.posting
       SELECT term, NEW.chunk_id, sum(in_body), sum(in_title) FROM (
         SELECT term, 1 AS in_body, 0 AS in_title FROM hive.terms(NEW.heading || E'\\n' || NEW.body) AS term
-        UNION ALL SELECT term, 0, 1 FROM hive.terms(NEW.title) AS term{titled}) AS found
+        UNION ALL SELECT term, 0, 1 FROM hive.terms(NEW.title) AS term) AS found
       GROUP BY term RETURNING in_body + in_title AS times
   ) UPDATE hive.chunk SET length = (SELECT coalesce(sum(times), 0) FROM posted) WHERE chunk_id = NEW.chunk_id;
   RETURN NULL;
@@ -116,8 +116,7 @@ CREATE TRIGGER post_words AFTER INSERT OR UPDATE OF title, heading, body ON hive
 
 
 def _schema(plan: ExportPlan) -> str:
-    fields, language = plan.index.collection.fields, plan.index.language
-    titled = f"\n        UNION ALL SELECT '=' || term, 0, 1 FROM ({_whole('NEW.title')}) AS whole(term)"
+    fields = plan.index.collection.fields
     columns = ""
     for name in plan.index.collection.filterable:
         columns += f'  {_column(name)} text[] COLLATE "C" NOT NULL,\n'
@@ -129,9 +128,8 @@ def _schema(plan: ExportPlan) -> str:
         columns += f"  embedding vector({plan.index.dimensions}),\n"
     return _SCHEMA.format(
         extension="CREATE EXTENSION IF NOT EXISTS vector;\n" if plan.index.embedding_model is not None else "",
-        terms=terms_sql(language),
+        terms=terms_sql(plan.index.language),
         columns=columns,
-        titled=titled if is_exact(language) else "",
     )
 
 
@@ -221,16 +219,11 @@ def _words(plan: ExportPlan) -> dict[str, str]:
     }
 
 
-def _whole(text: str) -> str:
-    """As `analysis.whole_writings`."""
-    return f"SELECT hive.exact_writings(hive.lowered({text})) UNION SELECT hive.humped({text})"
-
-
 def _names(plan: ExportPlan) -> dict[str, str]:
     """As `lift.name_shares`, with the function words of the index's language alone."""
     exact, weight = "", "idf"
     if is_exact(plan.index.language):
-        whole = _whole("asked")
+        whole = "SELECT hive.exact_writings(hive.lowered(asked)) UNION SELECT hive.humped(asked)"
         exact = f" OR term IN ({whole})"
         weight = f"idf * CASE WHEN term IN ({whole}) THEN 2 ELSE 1 END"
     small = function_terms(plan.index.language, spoken_language("", plan.index.language))
