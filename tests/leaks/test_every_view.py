@@ -39,6 +39,11 @@ VARYING = OF_THE_MOMENT | {"content-length"}
 SENT = {"GET": 0, "POST": 1, "PATCH": 2, "DELETE": 3}
 """In this order: what is deleted can't be read afterwards."""
 PAGE_QUERIES: tuple[dict[str, str], ...] = ({}, {"query": ASKED}, {"tag": MARK}, {"verdict": "accept"})
+STEPS = re.compile(
+    r'data: \{"type":"STEP_(?:STARTED|FINISHED)",'
+    r'"stepName":"(?:rewrite|route|retrieve|rerank|permission_gate|finalize)"\}\n\n'
+)
+"""A stream shows the steps since it began to follow its run: none of a run that was faster. They are the graph's."""
 ENDLESS = ("/api/events/stream", "/api/changes")
 MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
 
@@ -63,7 +68,7 @@ class Call:
             except TimeoutError:
                 assert self.path in ENDLESS, self.told
         kept = {name: value for name, value in response.headers.items() if name not in VARYING}
-        return f"{response.status_code} {json.dumps(kept)}\n{sent}"
+        return f"{response.status_code} {json.dumps(kept)}\n{STEPS.sub('', sent)}"
 
 
 def routes(names: Mapping[str, str], *, thorough: bool) -> Iterator[Call]:
@@ -168,7 +173,7 @@ async def over_http(place: Workspace, *, thorough: bool) -> dict[str, str]:
 async def test_no_route_and_no_tool_tells_an_operator_of_what_is_hidden(tmp_path: Path, thorough: bool) -> None:
     pytest.importorskip("mcp")
     without, beside = [await over_http(place, thorough=thorough) for place in pair(tmp_path)]
-    assert differences(without, beside) == []
+    assert not (found := differences(without, beside)), "\n\n".join(found)
 
 
 def differences(without: Mapping[str, str], beside: Mapping[str, str]) -> list[str]:
@@ -246,4 +251,4 @@ def test_no_command_tells_an_operator_of_what_is_hidden(
         monkeypatch.setattr("sys.stdin", io.StringIO(""))
         told.append(by_command(place, asyncio.run(worked_in(place)), thorough=thorough))
     without, beside = told
-    assert differences(without, beside) == []
+    assert not (found := differences(without, beside)), "\n\n".join(found)
