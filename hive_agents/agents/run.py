@@ -44,6 +44,7 @@ class AgentRun(Run):
     those of the settings; `on_text` gets a node's name and each piece of its model's text; `recorded` is as for
     `Effects`; `stubs` as for `Trial`. None of these is stored: they have to be passed again when the run is resumed.
 
+    >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> from hive_agents import AgentRun, AgentSpec, Goal, NodeSpec, Workspace
     >>> folder = TemporaryDirectory()
