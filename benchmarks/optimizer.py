@@ -265,7 +265,8 @@ def whole_search(workspace: Workspace, number: int) -> str:
     best = chosen(session, tried)
     if best is session.baseline:
         return "nothing gained"
-    name = session.write(best.model_dump(exclude_unset=True), "the best of random configs", session.baseline.name)
+    changes = changes_from(session.baseline, best)
+    name = session.write(best.model_dump(exclude_unset=True), changes, session.baseline.name)
     return str(certify_on_holdout(session, name, "benchmark")[0]["decision"])
 
 

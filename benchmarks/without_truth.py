@@ -23,7 +23,7 @@ from hive_agents import RetrievalConfig, Workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.gate.gate import GateResult, run_gate
 from hive_agents.optimizer.session import OptimizerSession
-from hive_agents.optimizer.space import apply, filterable_values, parsed, single_edits
+from hive_agents.optimizer.space import apply, changes_from, filterable_values, parsed, single_edits
 from hive_agents.ranking import SearchEngine, active_config, named_config
 
 SIZES = (8, 12, 19, 40, 90)
@@ -58,7 +58,8 @@ def chosen_and_asked(source: Path, queries: list[dict[str, Any]]) -> str:
         best = chosen(session, edits)
         if best is session.baseline:
             return "no improvement"
-        name = session.write(best.model_dump(exclude_unset=True), "chosen", session.baseline.name)
+        changes = changes_from(session.baseline, best)
+        name = session.write(best.model_dump(exclude_unset=True), changes, session.baseline.name)
         return asked(workspace, name).decision
 
 
