@@ -110,3 +110,17 @@ def copied_knowledge_base(folder: Path) -> Workspace:
 def knowledge_base() -> Workspace:
     """Shared by tests that change no file in it; others' threads are in it."""
     return copied_knowledge_base(_pristine().parent / "shared")
+
+
+def place_with(root: Path, documents: dict[str, str], *keywords: str) -> Workspace:
+    """An indexed workspace for the people of tests, whose collection has these filterable fields, too."""
+    place = make_workspace(root, embedding=False, documents=documents)
+    schema = place.root / "collections" / "kb.json"
+    fields = json.loads(schema.read_text())
+    fields["fields"] |= {name: {"type": "keyword", "filterable": True} for name in keywords}
+    schema.write_text(json.dumps(fields))
+    (place.root / "access").mkdir()
+    (place.root / "access" / "principals.json").write_text(json.dumps(PEOPLE), encoding="utf-8")
+    (place.configs / "active.json").symlink_to("words.json")
+    place.index()
+    return place

@@ -15,8 +15,7 @@ from hive_agents.copilot.plan import FieldTally, SearchStrategy, described
 from hive_agents.copilot.router import reread, route
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
 from hive_agents.documents import Collection
-from tests.conftest import make_workspace
-from tests.copilot.chats import PEOPLE, ask
+from tests.copilot.chats import ask, place_with
 
 TODAY = datetime.date(2026, 12, 1)
 PACKAGES = Vocabulary(
@@ -177,16 +176,7 @@ def library(root: Path) -> Workspace:
         + "---\nOn lamps.\n"
         for n, (one, several) in enumerate(people, start=1)
     }
-    place = make_workspace(root, embedding=False, documents=documents)
-    schema = place.root / "collections" / "kb.json"
-    fields = json.loads(schema.read_text())
-    fields["fields"] |= {name: {"type": "keyword", "filterable": True} for name in ("author", "authors")}
-    schema.write_text(json.dumps(fields))
-    (place.root / "access").mkdir()
-    (place.root / "access" / "principals.json").write_text(json.dumps(PEOPLE), encoding="utf-8")
-    (place.configs / "active.json").symlink_to("words.json")
-    place.index()
-    return place
+    return place_with(root, documents, "author", "authors")
 
 
 def test_fields_called_alike_are_one_to_a_reader(tmp_path: Path) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from hive_agents import Workspace
-from tests.conftest import make_workspace
-from tests.copilot.chats import PEOPLE, ask
+from tests.copilot.chats import ask, place_with
 
 ROWS = {
     "orders/o1.md": ("tenant", "late", "late"),
@@ -24,16 +22,7 @@ def orders(root: Path) -> Workspace:
         name: f"---\n{front.format(n=n, view=view, payment=payment, delivery=delivery)}\n---\nAn order.\n"
         for n, (name, (view, payment, delivery)) in enumerate(ROWS.items(), start=1)
     }
-    place = make_workspace(root, embedding=False, documents=documents)
-    schema = place.root / "collections" / "kb.json"
-    fields = json.loads(schema.read_text())
-    fields["fields"] |= {name: {"type": "keyword", "filterable": True} for name in ("payment", "delivery")}
-    schema.write_text(json.dumps(fields))
-    (place.root / "access").mkdir()
-    (place.root / "access" / "principals.json").write_text(json.dumps(PEOPLE), encoding="utf-8")
-    (place.configs / "active.json").symlink_to("words.json")
-    place.index()
-    return place
+    return place_with(root, documents, "payment", "delivery")
 
 
 def test_the_reply_says_which_field_was_meant_and_which_other_has_the_value(tmp_path: Path) -> None:
